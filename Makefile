@@ -1,0 +1,63 @@
+# `make run` and `make test` set up everything they need: Python 3.11+ and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEEDS ?= 100000
+
+.PHONY: help venv run test check lint types chaos simulate bench lock clean
+
+help:
+	@echo "make run       set up, then play the demo: a chain of replicas survives the death of every link"
+	@echo "make test      set up, then run the tests (a few minutes on two cores)"
+	@echo "make check     lint, types and tests: what CI runs"
+	@echo "make chaos     the long form of the tests on real processes"
+	@echo "make simulate  search SEEDS=$(SEEDS) simulated histories for a broken promise"
+	@echo "make bench     throughput and latency beside a peer"
+	@echo "make venv      set up only"
+	@echo "make lock      pin the newest versions that pyproject.toml allows"
+
+# The stamp names the lock file's content, so a changed lock sets up again.
+STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
+
+venv: $(STAMP)
+
+$(STAMP):
+	@echo "Setting up $(VENV) (once; about half a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Octoloom needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.ready-* && touch $@
+
+run: venv
+	@$(BIN)/octoloom demo
+
+test: venv
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: venv
+	$(BIN)/mypy
+
+check: lint types test
+
+chaos: venv
+	$(BIN)/python -m pytest -m slow
+
+simulate: venv
+	$(BIN)/octoloom simulate chain --seeds $(SEEDS)
+
+bench: venv
+	$(BIN)/python benchmarks/chain.py
+
+lock:
+	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
+	$(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--no-annotate --extra dev --output-file requirements.lock pyproject.toml
+	rm -rf $(VENV)-lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
