@@ -61,6 +61,7 @@ class Kill(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sequencer: int
     outcome: Outcome
     reason: str = ""
+    digest: int = 0
 
 
 class Timer(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -73,7 +74,10 @@ class Timer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Change(msgspec.Struct, frozen=True, array_like=True):
-    """One step of a space's state: version - 1 becomes version. Kills are in the order of consumption."""
+    """One step of a space's state: version - 1 becomes version. Kills are in the order of consumption.
+
+    A change says all that a replica needs, so that one which never saw the consumed events can apply it too.
+    """
 
     epoch: int
     version: int
@@ -82,6 +86,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     kills: list[Kill]
     timers: list[Timer] = []
     cancelled: list[int] = []
+    presence: list[tuple[str, bool]] = []
 
     @property
     def size(self) -> int:
@@ -118,6 +123,7 @@ class SpaceSnapshot(msgspec.Struct, frozen=True, array_like=True):
     timers: list[Timer]
     next_timer: int
     present: list[str]
+    time_ms: int
 
 
 def digest_of(name: str, payload: bytes) -> int:

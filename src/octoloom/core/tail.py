@@ -1,0 +1,81 @@
+"""What only a tail does: compute every space of the chain, one worker each.
+
+A tail that took over from one that died does not know what killed it. The events that were live then are suspects:
+before they are computed here, the driver computes them where it can do no harm (`Trial`), and those that end that
+process are quarantined. So an event that kills the process is tried once more, on the next tail, and never again.
+Other spaces go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from octoloom.core.app import App
+from octoloom.core.compute import Fault, Worker
+from octoloom.core.effects import Effect, Trial
+from octoloom.core.event import Change, Event
+from octoloom.core.space import Space
+
+
+class Tail:
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.workers: dict[str, Worker] = {}
+        self._busy: dict[str, None] = {}
+        self._on_trial: dict[str, None] = {}
+
+    def take_office(self, spaces: dict[str, Space], suspicious: bool) -> list[Effect]:
+        """Become the tail. `suspicious` if the last one was lost."""
+        effects: list[Effect] = []
+        for space in spaces.values():
+            self._worker(space)
+            if suspicious and space.events:
+                self._on_trial[space.name] = None
+                effects.append(Trial(space.name, list(space.events.values())))
+        return effects
+
+    def leave_office(self) -> None:
+        for worker in self.workers.values():
+            worker.release()
+        self.workers.clear()
+        self._busy.clear()
+        self._on_trial.clear()
+
+    def on_event(self, space: Space, event: Event) -> None:
+        worker = self.workers.get(space.name)
+        if worker is None:
+            self._worker(space)  # its inbox holds the event already
+        else:
+            worker.inbox.append(event)
+        self._busy[space.name] = None
+
+    def on_trial(self, space: str, fatal: list[int]) -> None:
+        if space in self._on_trial:
+            del self._on_trial[space]
+            self._busy[space] = None
+            self.workers[space].quarantined.update(dict.fromkeys(fatal))
+
+    @property
+    def busy(self) -> bool:
+        """Is there something to compute now?"""
+        return any(name not in self._on_trial for name in self._busy)
+
+    def compute(self, epoch: int) -> tuple[list[tuple[Space, Change]], list[Fault]]:
+        """One step of every space that has something to do."""
+        changes: list[tuple[Space, Change]] = []
+        faults: list[Fault] = []
+        for name in [name for name in self._busy if name not in self._on_trial]:
+            worker = self.workers[name]
+            change = worker.step(epoch)
+            if change is not None:
+                changes.append((worker.space, change))
+            if worker.faults:
+                faults.extend(worker.faults)
+                worker.faults.clear()
+            if not worker.inbox:
+                del self._busy[name]
+        return changes, faults
+
+    def _worker(self, space: Space) -> Worker:
+        worker = self.workers[space.name] = Worker(self.app, space)
+        if worker.inbox:
+            self._busy[space.name] = None
+        return worker
