@@ -1,0 +1,91 @@
+"""The register's memory: one row in an SQLite file, replaced whole and synced before `save` returns.
+
+The directory is kept as JSON, so that ``sqlite3 register.db 'select body from directory'`` shows it to people. The
+file is locked while it is open: two registers on one file would each believe to be the only one who decides.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from octoloom.core.errors import StoreError
+from octoloom.core.register_messages import Directory
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x4F435230
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Directory)
+
+
+class RegisterStore:
+    """Opens or creates the file at `path`; raises `StoreError` with the next step if it cannot be used."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(self.path, isolation_level=None, timeout=1.0)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot open the register's store {self.path}: {error}; is the path writable?") from error
+        try:
+            self._prepare()
+        except sqlite3.Error as error:
+            self._database.close()
+            raise self._unusable(error) from error
+        except StoreError:
+            self._database.close()
+            raise
+
+    def save(self, directory: Directory) -> None:
+        """Replaces what was saved. When this returns, it is on disk."""
+        body = _encoder.encode(directory)
+        try:
+            self._database.execute("REPLACE INTO directory (id, body, crc) VALUES (1, ?, ?)", (body, crc32(body)))
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def load(self) -> Directory | None:
+        """What was saved last, or None in a new store."""
+        try:
+            row = self._database.execute("SELECT body, crc FROM directory WHERE id = 1").fetchone()
+            if row is None:
+                return None
+            if crc32(row[0]) != row[1]:
+                raise self._unusable("its checksum does not match")
+            return _decoder.decode(row[0])
+        except (sqlite3.Error, msgspec.MsgspecError, TypeError) as error:
+            raise self._unusable(error) from error
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _prepare(self) -> None:
+        execute = self._database.execute
+        execute("PRAGMA locking_mode = EXCLUSIVE")
+        execute("PRAGMA synchronous = FULL")
+        execute("BEGIN IMMEDIATE")
+        application, version = execute("PRAGMA application_id").fetchone()[0], self._version()
+        if (application, version) == (0, 0) and not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            execute("CREATE TABLE directory (id INTEGER PRIMARY KEY CHECK (id = 1), body BLOB NOT NULL, crc INTEGER)")
+            execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif application != APPLICATION_ID:
+            raise StoreError(f"{self.path} is not a register's store: name another file")
+        elif version != SCHEMA_VERSION:
+            text = f"{self.path} has version {version}, this Octoloom knows {SCHEMA_VERSION}: use the one that wrote it"
+            raise StoreError(text)
+        execute("COMMIT")
+
+    def _version(self) -> int:
+        return int(self._database.execute("PRAGMA user_version").fetchone()[0])
+
+    def _unusable(self, reason: object) -> StoreError:
+        if "locked" in str(reason):
+            return StoreError(f"another register uses {self.path}: stop it, or name another file")
+        step = "put a backup in its place, or stop every link, move the file away and start anew, empty"
+        return StoreError(f"the register's store {self.path} is damaged ({reason}): {step}")
