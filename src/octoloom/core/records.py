@@ -10,17 +10,21 @@ first costs a walk over the keys, all others are O(1).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from math import isfinite
+from operator import index
 from typing import Any, Final, SupportsIndex
 
 from octoloom.core.errors import UsageError
 from octoloom.core.merge_patch import Value, copied
 
 DEPTH_MAX = 64
-"""How deep a state nests, the root being the first level."""
+"""How deep a state nests; the root is the first level."""
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**64 - 1
 PATH_LENGTH_MAX = 200
+# Half of a surrogate pair is a str in Python and nothing in UTF-8.
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 MISSING: Final[Any] = object()
 
@@ -37,10 +41,9 @@ class Ledger:
     def __init__(self) -> None:
         self.generation = 0
         self.transaction = 0
+        # (node, key, what was there, the key's rank), in the order of the writes
         self.log: list[tuple[Node, str, Any, int]] | None = None
-        """(node, key, what was there, rank of the key), in the order of the writes"""
-        self.touched: list[Node] = []
-        """The nodes that hold originals."""
+        self.touched: list[Node] = []  # The nodes that hold originals.
 
 
 class Record(dict[str, Any]):
@@ -57,7 +60,7 @@ class Record(dict[str, Any]):
         self.ranks: dict[str, int] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are plain: they are no part of the state."""
+        # Copies and pickles are plain: they are no part of the state.
         return dict, (dict(self),)
 
     def _note(self, key: str, old: Value, rank: int) -> None:
@@ -100,10 +103,10 @@ class Record(dict[str, Any]):
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        if not self:
-            raise KeyError("the object is empty")
-        key = next(reversed(self))
-        return key, self.pop(key)
+        if self:
+            key = next(reversed(self))
+            return key, self.pop(key)
+        raise KeyError("the object is empty")
 
     def clear(self) -> None:
         for key in list(self):
@@ -139,8 +142,7 @@ class Record(dict[str, Any]):
         return was_deleted
 
     def restore_order(self) -> None:
-        ranks, self.ranks = self.ranks, None
-        assert ranks is not None
+        ranks, self.ranks = self.ranks or {}, None
         members = sorted(self.items(), key=lambda member: ranks[member[0]])
         dict.clear(self)
         dict.update(self, members)
@@ -179,19 +181,19 @@ class RecordList(list[Any]):
         list.__setitem__(self, slice(None), old)
         return False
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        if isinstance(index, slice):
+    def __setitem__(self, place: Any, value: Any) -> None:
+        if isinstance(place, slice):
             value = [planted(self, "", item) for item in value]
-        elif self[index] is value:
+        elif self[place] is value:
             return
         else:
             value = planted(self, "", value)
         self._note()
-        list.__setitem__(self, index, value)
+        list.__setitem__(self, place, value)
 
-    def __delitem__(self, index: SupportsIndex | slice) -> None:
+    def __delitem__(self, place: SupportsIndex | slice) -> None:
         self._note()
-        list.__delitem__(self, index)
+        list.__delitem__(self, place)
 
     def append(self, value: Value) -> None:
         value = planted(self, "", value)
@@ -201,14 +203,14 @@ class RecordList(list[Any]):
     def extend(self, values: Iterable[Value]) -> None:
         self[len(self) :] = values
 
-    def insert(self, index: SupportsIndex, value: Value) -> None:
+    def insert(self, place: SupportsIndex, value: Value) -> None:
         value = planted(self, "", value)
         self._note()
-        list.insert(self, index, value)
+        list.insert(self, place, value)
 
-    def pop(self, index: SupportsIndex = -1) -> Any:
+    def pop(self, place: SupportsIndex = -1) -> Any:
         self._note()
-        return list.pop(self, index)
+        return list.pop(self, place)
 
     def remove(self, value: Value) -> None:
         self._note()
@@ -230,7 +232,9 @@ class RecordList(list[Any]):
         return self
 
     def __imul__(self, times: SupportsIndex) -> RecordList:
-        self[:] = list(self) * times
+        if index(times) < 1:
+            self.clear()
+        self.extend(list(self) * (index(times) - 1))
         return self
 
 
@@ -268,7 +272,7 @@ def _checked_scalar(parent: Node, key: str, value: Value) -> Value:
         return int.__int__(value)
     if isinstance(value, float) and isfinite(value):
         return float.__float__(value)
-    if isinstance(value, str) and _is_unicode(value):
+    if isinstance(value, str) and not _HALF_PAIR.search(value):
         return str.__str__(value)
     if isinstance(value, (int, float, str)):
         raise NotJSON(f"{_path(parent, key)}: this {type(value).__name__} has no place in JSON; it is out of range")
@@ -278,7 +282,7 @@ def _checked_scalar(parent: Node, key: str, value: Value) -> Value:
 def _checked_key(parent: Node, key: object) -> str:
     if type(key) is str and key.isascii():
         return key
-    if isinstance(key, str) and _is_unicode(key):
+    if isinstance(key, str) and not _HALF_PAIR.search(key):
         return str.__str__(key)
     raise NotJSON(f"{_path(parent, key)}: the key is {type(key).__name__}; JSON's are str")
 
@@ -287,15 +291,6 @@ def _not_too_deep(parent: Node, key: str) -> Node:
     if parent.depth >= DEPTH_MAX:
         raise NotJSON(f"{_path(parent, key)}: nests deeper than {DEPTH_MAX} levels")
     return parent
-
-
-def _is_unicode(text: str) -> bool:
-    """Half of a surrogate pair is a str in Python and nothing in UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _path(node: Node | None, key: object) -> str:
