@@ -123,7 +123,7 @@ class DeviceCore:
         self._patience.on_connected(now)
         return self._bootstrap(now)
 
-    def on_disconnected(self, now: int) -> list[Effect]:  # noqa: ARG002 - every input is told the time
+    def on_disconnected(self, now: int) -> list[Effect]:
         if self.phase is not Phase.STOPPED:
             self.phase = Phase.OFFLINE
         return []
