@@ -32,12 +32,12 @@ def test_a_new_store_is_empty_and_the_last_save_comes_back(tmp_path: Path) -> No
 
 
 def test_what_was_saved_survives_without_a_close(tmp_path: Path) -> None:
-    """The file as another process would find it after this one was killed."""
+    """The files as another process would find them after this one was killed."""
     store = RegisterStore(tmp_path / "register.db")
     store.save(directory(7))
-    copy = tmp_path / "copy.db"
-    copy.write_bytes((tmp_path / "register.db").read_bytes())
-    survivor = RegisterStore(copy)
+    for name in ("register.db", "register.db-wal"):
+        (tmp_path / name.replace("register", "copy")).write_bytes((tmp_path / name).read_bytes())
+    survivor = RegisterStore(tmp_path / "copy.db")
     assert survivor.load() == directory(7)
     survivor.close()
     store.close()
