@@ -386,10 +386,11 @@ def test_one_complaint_that_is_not_repeated_changes_nothing_nor_does_one_of_an_o
 def test_after_a_restart_everybody_has_a_lease_to_come_back_in() -> None:
     world = grown("a#1", "b#1", "c#1")
     world.restart()
-    world.run(1900)
+    world.run(300)
     world.enlist("c#1", "b#1")
+    world.run(1500)
     assert world.shape() == "3: a* b* c*"
-    world.run(200)
+    world.run(300)
     assert world.shape() == "4: b* c*"
 
 

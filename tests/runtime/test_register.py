@@ -168,14 +168,15 @@ def test_the_last_link_may_not_leave_and_stays_connected() -> None:
 def test_a_newer_connection_of_the_same_link_replaces_the_older_without_a_view_change() -> None:
     async def story() -> None:
         server = await started()
-        first = Link("a#1", server.address)
-        await until(lambda: first.sees("a#1"))
+        first, other = Link("a#1", server.address), Link("b#1", server.address)
+        await until(lambda: first.is_grown() and other.is_grown())
         before = server.directory()
         first.client._task.cancel()  # type: ignore[union-attr]
         second = Link("a#1", server.address)
-        await until(lambda: second.sees("a#1") and not first.client.connected)
-        await asyncio.sleep(0.3)
+        await until(lambda: second.is_grown() and not first.client.connected)
+        await asyncio.sleep(0.4)
         assert server.directory() == before
+        await other.client.stop()
         await second.client.stop()
         await server.stop()
 
