@@ -97,7 +97,7 @@ class Ask(msgspec.Struct, frozen=True, tag=8):
 
 
 class Declined(msgspec.Struct, frozen=True, tag=9):
-    """The register's refusal, with the reason: the connection ends."""
+    """The register's refusal, with the reason. The connection ends, unless the code is `last`."""
 
     code: str
     detail: str
