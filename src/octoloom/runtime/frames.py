@@ -62,6 +62,10 @@ class FramedConnection(asyncio.Protocol):
         self._waiting.append(frame)
         self._waiting_bytes += len(frame)
 
+    def flush(self) -> None:
+        """Writes what was sent now, not at the end of the tick: for who has long work to do before that."""
+        self._flush()
+
     def close(self) -> None:
         """Ends the connection after all that was sent has left."""
         self._flush()

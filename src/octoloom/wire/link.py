@@ -16,10 +16,11 @@ from octoloom.wire.framing import frame
 
 
 class Intro(msgspec.Struct, frozen=True, array_like=True, tag="octoloom-link-1"):
-    """Who dials. The tag is the protocol's name and version: a stranger's first frame does not decode."""
+    """Who dials, and for which chain. The tag is the protocol's name and version: a stranger's frame does not decode."""
 
     link: str
     token: str = ""
+    chain: str = ""
 
 
 _encoder = msgspec.msgpack.Encoder()
