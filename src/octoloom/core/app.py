@@ -53,13 +53,14 @@ class TookTooLong(BaseException):
 class AppEvent:
     """What a reducer sees of an event."""
 
-    def __init__(self, event: Event, next_timer: int = 1) -> None:
+    def __init__(self, event: Event, next_timer: int = 1, timers_left: int = TIMERS_MAX) -> None:
         self.device = event.device
         self.name = event.name
         self.sequencer = event.sequencer
         self.time_ms = event.time_ms
         self._dice = event.dice
         self._next_timer = next_timer
+        self._timers_left = timers_left
         self.payload: Any = decode_json(event.payload)
         if event.device == PRESENCE:
             self.device = self.payload["device"]
@@ -79,6 +80,8 @@ class AppEvent:
         """Have the chain send the event `name` to this space in `delay_ms`; returns the timer's number."""
         if not isinstance(delay_ms, int) or delay_ms < 0:
             raise UsageError(f"a timer's delay is a whole number of milliseconds, not {delay_ms!r}")
+        if len(self.timers) >= self._timers_left:
+            raise Reject(f"a space has at most {TIMERS_MAX} timers")
         timer = Timer(self._next_timer, self.time_ms + delay_ms, name, encode_json(payload))
         self._next_timer += 1
         self.timers.append(timer)
@@ -139,7 +142,7 @@ class App:
         self.handlers[name] = handler
         return handler
 
-    def run(self, recorder: Recorder, event: Event, next_timer: int) -> Verdict:
+    def run(self, recorder: Recorder, event: Event, next_timer: int, timers_left: int = TIMERS_MAX) -> Verdict:
         """Apply one event to the recorder's state, or leave the state as it was and say why."""
         handler = self.handlers.get(event.name)
         if handler is None:
@@ -147,14 +150,16 @@ class App:
                 return APPLIED
             return Verdict(Outcome.REJECTED, f"this app knows no event called {event.name!r}")
         recorder.begin()
-        verdict = self._call(handler, recorder.state, event, next_timer)
-        if verdict.outcome is not Outcome.APPLIED:
+        verdict = self._call(handler, recorder.state, event, next_timer, timers_left)
+        if verdict.outcome is Outcome.APPLIED:
+            recorder.keep()
+        else:
             recorder.undo()
         return verdict
 
-    def _call(self, handler: Handler, state: Any, event: Event, next_timer: int) -> Verdict:
+    def _call(self, handler: Handler, state: Any, event: Event, next_timer: int, timers_left: int) -> Verdict:
         try:
-            seen = AppEvent(event, next_timer)
+            seen = AppEvent(event, next_timer, timers_left)
             self.running = abs(self.running) + 1
             handler(state, seen)
             self.running = -self.running

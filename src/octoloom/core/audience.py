@@ -54,6 +54,7 @@ class Audience:
         self.watching: dict[int, None] = {}
         self.lagging: dict[int, Lagging] = {}
         self.newcomers: dict[int, say.Welcome] = {}
+        self._returning: dict[int, None] = {}
         self._kills: Kills = {}
 
     def __len__(self) -> int:
@@ -93,10 +94,10 @@ class Audience:
             del self.watching[connection]
             self.lagging[connection] = Lagging(self.version)
 
-    def drained(self, connection: int) -> list[Effect]:
-        """The watcher has room again."""
-        lagging = self.lagging.get(connection)
-        return [] if lagging is None else self._catch_up(connection, lagging)
+    def drained(self, connection: int) -> None:
+        """The watcher has room again: the next `publish` tells it what it missed."""
+        if connection in self.lagging:
+            self._returning[connection] = None
 
     # Telling.
 
@@ -122,6 +123,8 @@ class Audience:
                 )
             self.version = content.version
         self._let_newcomers_in(out)
+        for connection in list(self._returning):
+            out.extend(self._catch_up(connection))
         return out
 
     def _committed_since(self, version: int) -> list[Change] | None:
@@ -149,12 +152,16 @@ class Audience:
                 self.drop(connection)
                 out.append(Tell(connection, say.Refused("too-slow", "read faster, or connect again"), close=True))
 
-    def _catch_up(self, connection: int, lagging: Lagging) -> list[Effect]:
-        """Bring a lagging watcher to the audience's version, or leave it as it is until that can be done."""
+    def _catch_up(self, connection: int) -> list[Effect]:
+        """Bring a watcher to the audience's version, or leave it as it is until that can be done."""
+        lagging = self.lagging.get(connection)
+        if lagging is None:
+            del self._returning[connection]
+            return []
         content = self.content(lagging.version)
         if content.version != self.version:
             return []
-        del self.lagging[connection]
+        del self.lagging[connection], self._returning[connection]
         self.watching[connection] = None
         if lagging.version == self.version and not lagging.owed:
             return []
@@ -181,6 +188,6 @@ class Audience:
         for connection, welcome in list(self.newcomers.items()):
             if welcome.version <= self.space.committed:
                 del self.newcomers[connection]
+                self.lagging[connection] = Lagging(welcome.version)
+                self._returning[connection] = None
                 out.append(Tell(connection, welcome))
-                lagging = self.lagging[connection] = Lagging(welcome.version)
-                out.extend(self._catch_up(connection, lagging))

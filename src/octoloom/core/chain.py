@@ -23,6 +23,8 @@ the turn brought leaves as one batch per neighbour and per space.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from octoloom.core import link_messages as say
 from octoloom.core.admission import Limits
 from octoloom.core.app import App
@@ -36,12 +38,15 @@ from octoloom.core.tail import Tail
 
 SUSPECT_AFTER_MS = 400
 SUSPECT_EVERY_MS = 200
+REPORT_EVERY_MS = 500
 
 NO_VIEW = View(chain="", epoch=0, generation=0, links=[], whole=[])
 
 
 class Chain:
     """The core of a link in one chain; see the module's text for what it promises."""
+
+    make_space: Callable[[str], Space] = Space
 
     def __init__(self, chain: str, me: str, app: App, limits: Limits | None = None, dice: int = 0) -> None:
         self.chain = chain
@@ -68,6 +73,8 @@ class Chain:
         self._learnt = False
         self._missing_since: dict[str, int] = {}
         self._complained_ms = 0
+        self._reported: Ready | Whole | None = None
+        self._reported_ms = 0
 
     # Where this link stands.
 
@@ -111,10 +118,15 @@ class Chain:
         """May this link talk to devices (as head) and observers?"""
         return self.is_member and self.whole and not self.suspended
 
+    @property
+    def _is_last_copy(self) -> bool:
+        """Is this the only link left of several? An event that ends it would end everything."""
+        return len(self.view.links) == 1 and self.view.replicas > 1
+
     def space(self, name: str) -> Space:
         space = self.spaces.get(name)
         if space is None:
-            space = self.spaces[name] = Space(name)
+            space = self.spaces[name] = self.make_space(name)
         return space
 
     def emit(self, effect: Effect) -> None:
@@ -131,7 +143,6 @@ class Chain:
             self._on_same_epoch(view)
         else:
             self._on_new_epoch(now, view)
-        self._report_standing()
 
     def _on_same_epoch(self, view: View) -> None:
         was_learner, self.view = self.is_learner, view
@@ -187,19 +198,29 @@ class Chain:
         self.tail.leave_office()
         self.whole = self._learnt = self._up_open = False
         self.spaces = {}
-        self._early.clear()
         for batch in (self._events, self._changes, self._acks, self._replaced, self._following):
             batch.clear()
 
-    def _report_standing(self) -> None:
-        """Tell the register what it may not know yet; also after a reconnect, since reports can be lost."""
+    def _standing(self) -> Ready | Whole | None:
+        """What the register does not know yet."""
         if self.is_learner and self._learnt:
-            self._out.append(Report(Ready(self.chain, self.epoch)))
+            return Ready(self.chain, self.epoch)
         if self.is_member and self.whole and self.me not in self.view.whole:
-            self._out.append(Report(Whole(self.chain, self.epoch)))
+            return Whole(self.chain, self.epoch)
+        return None
+
+    def _report_standing(self, now: int) -> None:
+        """Tell the register, and again and again until it knows: a report can be lost, or come too early."""
+        standing = self._standing()
+        if standing is None:
+            self._reported = None
+        elif standing != self._reported or now >= self._reported_ms + REPORT_EVERY_MS:
+            self._reported, self._reported_ms = standing, now
+            self._out.append(Report(standing))
 
     def on_register_up(self, now: int) -> None:
-        self._report_standing()
+        """The register is there again: it may have missed the last report."""
+        self._reported = None
 
     # Neighbours.
 
@@ -328,7 +349,6 @@ class Chain:
             self.whole = True
             if self.is_tail:
                 self._out.extend(self.tail.take_office(self.spaces, suspicious=False))
-        self._report_standing()
 
     def _learn(self, message: say.LinkMessage) -> None:
         """A link that is not whole yet takes changes and snapshots from above."""
@@ -402,6 +422,8 @@ class Chain:
         times = []
         if self.is_head and self.serving and (due := self.head.deadline()) is not None:
             times.append(due)
+        if self._standing() is not None:
+            times.append(self._reported_ms + REPORT_EVERY_MS)
         if self._missing_since:
             times.append(
                 max(min(self._missing_since.values()) + SUSPECT_AFTER_MS, self._complained_ms + SUSPECT_EVERY_MS)
@@ -413,13 +435,12 @@ class Chain:
         if self.is_head and self.serving:
             self.head.fire(now, self.spaces)
         if self.is_tail and self.serving:
-            changes, faults = self.tail.compute(self.epoch)
-            self._out.extend(faults)
-            for space, change in changes:
+            for space, change in self.tail.compute(self.epoch, careful=self._is_last_copy, out=self._out):
                 self._on_change(space, change)
         self._stream()
         self.service.publish()
         self._complain(now)
+        self._report_standing(now)
         out, self._out = self._out, []
         return out
 

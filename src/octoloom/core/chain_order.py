@@ -98,7 +98,7 @@ class ChainOrder:
         loads = _loads(orders)
         head = min(candidates, key=lambda link: (heads[link], loads[link], link))
         epoch, generation = (view.epoch, view.generation) if view else (0, 0)
-        self._reorder(now, View(self.name, epoch + 1, generation + 1, [head], [head]))
+        self._reorder(now, View(self.name, epoch + 1, generation + 1, [head], [head], replicas=self._config.replicas))
 
     def trim(self, now: int) -> None:
         view = self.view

@@ -66,6 +66,8 @@ class Worker:
         """Live events that were not tried yet, in the chain's order."""
         self.deferred: dict[int, None] = {}
         self.quarantined: dict[int, None] = {}
+        self.cleared = 0
+        """Events up to this one have come through a trial."""
         self.faults: list[Fault] = []
         self._recorder = Recorder(space.state)
         space.state = self._recorder.state
@@ -102,11 +104,8 @@ class Worker:
             return Verdict(Outcome.QUARANTINED, "it ended the process that computed it")
         if event.device == TIMER and (event.sequencer in step.cancelled or event.sequencer not in self.space.timers):
             return Verdict(Outcome.SUPERSEDED, "the timer was cancelled")
-        verdict = self.app.run(self._recorder, event, step.next_timer)
-        if len(self.space.timers) + len(step.timers) + len(verdict.timers) > TIMERS_MAX and verdict.timers:
-            self._recorder.undo()
-            return Verdict(Outcome.REJECTED, f"the space has {TIMERS_MAX} timers already")
-        return verdict
+        timers_left = TIMERS_MAX - len(self.space.timers) - len(step.timers)
+        return self.app.run(self._recorder, event, step.next_timer, timers_left)
 
     def _retry(self, step: _Step) -> None:
         """Try the deferred events again while that makes progress."""

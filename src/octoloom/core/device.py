@@ -48,7 +48,7 @@ from octoloom.core.device_patience import Due, Patience
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.core.event import Outcome
 
-FINAL_CODES = ("fenced", "forbidden", "bad-name", "bad-space")
+FINAL_CODES = ("fenced", "forbidden", "bad-name", "bad-device-name", "bad-space-name", "bad-numbers")
 """Refusals that another connection would meet again."""
 
 
@@ -186,6 +186,8 @@ class DeviceCore:
             book.assume(draft, state, patches, welcome.version)
         # Kills come first: where a number was used twice, the chain's own event is taken back in its place.
         book.kill(draft, kills)
+        if welcome.next > book.next_sequencer:
+            book.doubt_queue(draft)
         book.adopt(draft, welcome.events)
         book.skip_to(welcome.next)
         self._enter(welcome.links)

@@ -53,6 +53,7 @@ class DeviceBook:
         self.next_sequencer = saved.next_sequencer
         self.pending = {event.sequencer: replace(event, device=device) for event in saved.pending}
         self.queue = deque(replace(action, device=device) for action in saved.queue)
+        self._inherited = {action.ticket for action in self.queue}
         self._limits = limits
         self._next_ticket = 1 + max((action.ticket for action in self.queue), default=0)
         self._pending_bytes = sum(event.size for event in self.pending.values())
@@ -141,6 +142,16 @@ class DeviceBook:
     def skip_to(self, sequencer: int) -> None:
         """The chain says which numbers are taken; the next one is above them and above all that is here."""
         self.next_sequencer = max(self.next_sequencer, sequencer, max(self.pending, default=0) + 1)
+
+    def doubt_queue(self, draft: Draft) -> None:
+        """The chain has numbers that this store never gave: it is an older copy, and what it had queued may be done."""
+        for action in [action for action in self.queue if action.ticket in self._inherited]:
+            self.queue.remove(action)
+            self._queue_bytes -= action.size
+            draft.unqueued.append(action.ticket)
+            reason = "the store is an older copy: this may have been sent before"
+            draft.settled.append(Settled(action.ticket, 0, Outcome.FORGOTTEN, reason, self.version))
+        self._inherited.clear()
 
     def close(self, draft: Draft) -> Persist:
         return Persist(

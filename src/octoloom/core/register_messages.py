@@ -29,6 +29,8 @@ class View(msgspec.Struct, frozen=True):
     links: list[str]
     whole: list[str]
     learner: str = ""
+    replicas: int = 1
+    """How many links the chain should have."""
 
     @property
     def head(self) -> str:

@@ -63,7 +63,8 @@ class Service:
 
     def on_drained(self, connection: int) -> None:
         if connection in self._places:
-            self._extend(self._audiences[self._places[connection]].drained(connection))
+            self._audiences[self._places[connection]].drained(connection)
+            self._stirred[self._places[connection]] = None
 
     def _on_send(self, now: int, connection: int, message: say.Send) -> None:
         session = self._chain.head.door.sessions.get(connection)
@@ -83,6 +84,8 @@ class Service:
             self._refuse(connection, *fault)
         elif not chain.is_head or not chain.serving:
             self._redirect(connection)
+        elif self._is_ahead(request):
+            self._tell(connection, say.Redirect("", RETRY_MS), close=True)
         else:
             self._let_in(now, connection, request, chain.space(request.space))
 
@@ -106,6 +109,8 @@ class Service:
             self._refuse(connection, *fault)
         elif not self._chain.serving:
             self._redirect(connection)
+        elif self._is_ahead(request):
+            self._tell(connection, say.Redirect("", RETRY_MS), close=True)
         else:
             audience = self._audience(self._chain.space(request.space))
             self._extend(audience.publish())
@@ -128,6 +133,15 @@ class Service:
         )
         self._places[connection] = audience.space.name
         self._extend(audience.welcome(connection, complete))
+
+    def _is_ahead(self, request: say.Bootstrap | say.Observe) -> bool:
+        """Has it seen, on another link, what this one does not know to be committed?
+
+        An observer may have come from a link that heard of it earlier. For a device it means that this link is not
+        the head any more and does not know it yet: serving it would show a state that goes back.
+        """
+        space = self._chain.space(request.space)
+        return request.generation == self._chain.view.generation and request.version > space.committed
 
     # Bad input.
 

@@ -3,13 +3,14 @@
 A tail that took over from one that died does not know what killed it. The events that were live then are suspects:
 before they are computed here, the driver computes them where it can do no harm (`Trial`), and those that end that
 process are quarantined. So an event that kills the process is tried once more, on the next tail, and never again.
-Other spaces go on meanwhile.
+A tail that is the last copy of several tries every event like that, until another link has joined. Other spaces go on
+meanwhile.
 """
 
 from __future__ import annotations
 
 from octoloom.core.app import App
-from octoloom.core.compute import Fault, Worker
+from octoloom.core.compute import Worker
 from octoloom.core.effects import Effect, Trial
 from octoloom.core.event import Change, Event
 from octoloom.core.space import Space
@@ -20,7 +21,8 @@ class Tail:
         self.app = app
         self.workers: dict[str, Worker] = {}
         self._busy: dict[str, None] = {}
-        self._on_trial: dict[str, None] = {}
+        self._on_trial: dict[str, int] = {}
+        """Spaces whose events are being tried, up to which chain sequencer."""
 
     def take_office(self, spaces: dict[str, Space], suspicious: bool) -> list[Effect]:
         """Become the tail. `suspicious` if the last one was lost."""
@@ -28,8 +30,7 @@ class Tail:
         for space in spaces.values():
             self._worker(space)
             if suspicious and space.events:
-                self._on_trial[space.name] = None
-                effects.append(Trial(space.name, list(space.events.values())))
+                self._try(space, effects)
         return effects
 
     def leave_office(self) -> None:
@@ -48,31 +49,39 @@ class Tail:
         self._busy[space.name] = None
 
     def on_trial(self, space: str, fatal: list[int]) -> None:
-        if space in self._on_trial:
-            del self._on_trial[space]
+        """These events ended the process that computed them; the others of the trial are safe."""
+        tried = self._on_trial.pop(space, None)
+        if tried is not None:
             self._busy[space] = None
-            self.workers[space].quarantined.update(dict.fromkeys(fatal))
+            worker = self.workers[space]
+            worker.quarantined.update(dict.fromkeys(fatal))
+            worker.cleared = tried
 
     @property
     def busy(self) -> bool:
         """Is there something to compute now?"""
         return any(name not in self._on_trial for name in self._busy)
 
-    def compute(self, epoch: int) -> tuple[list[tuple[Space, Change]], list[Fault]]:
-        """One step of every space that has something to do."""
+    def compute(self, epoch: int, careful: bool, out: list[Effect]) -> list[tuple[Space, Change]]:
+        """One step of every space that has something to do; if `careful`, only what came through a trial."""
         changes: list[tuple[Space, Change]] = []
-        faults: list[Fault] = []
         for name in [name for name in self._busy if name not in self._on_trial]:
             worker = self.workers[name]
+            if careful and worker.inbox and worker.inbox[-1].chain_sequencer > worker.cleared:
+                self._try(worker.space, out)
+                continue
             change = worker.step(epoch)
             if change is not None:
                 changes.append((worker.space, change))
-            if worker.faults:
-                faults.extend(worker.faults)
-                worker.faults.clear()
+            out.extend(worker.faults)
+            worker.faults.clear()
             if not worker.inbox:
                 del self._busy[name]
-        return changes, faults
+        return changes
+
+    def _try(self, space: Space, out: list[Effect]) -> None:
+        self._on_trial[space.name] = space.next_chain_sequencer - 1
+        out.append(Trial(space.name, list(space.events.values())))
 
     def _worker(self, space: Space) -> Worker:
         worker = self.workers[space.name] = Worker(self.app, space)
