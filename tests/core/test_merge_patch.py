@@ -79,6 +79,7 @@ def test_the_target_shares_nothing_with_the_patch() -> None:
     target["object"]["deep"]["list"][0]["n"] = 2
     target["object"]["new"] = 3
     target["list"][0].append(4)
+    apply(None, patch["list"])[0].append(5)
     assert patch == before
 
 

@@ -38,12 +38,13 @@ def test_setdefault_returns_the_node_in_the_state() -> None:
 
 def test_writing_in_place_copies_nothing() -> None:
     recorder = Recorder({"cells": {"a": 1}, "rows": [[1]]})
-    cells, rows = recorder.state["cells"], recorder.state["rows"]
+    cells, rows, row = recorder.state["cells"], recorder.state["rows"], recorder.state["rows"][0]
     recorder.state["cells"] |= {"b": 2}
     recorder.state["rows"] += [2]
     recorder.state["rows"][0] += [3]
     assert recorder.state["cells"] is cells
     assert recorder.state["rows"] is rows
+    assert rows[0] is row
     assert recorder.take() == (False, {"cells": {"b": 2}, "rows": [[1, 3], 2]})
 
 
@@ -90,6 +91,12 @@ def test_what_is_not_json_is_refused_and_changes_nothing(value: Any, reason: str
             write()
         assert recorder.state == {"a": {"b": [1]}}
     assert recorder.take() == (False, {})
+
+
+def test_the_root_is_the_first_level_of_depth() -> None:
+    recorder = Recorder({"a": nested(63)})
+    with pytest.raises(NotJSON):
+        recorder.state["b"] = nested(64)
 
 
 def test_a_refusal_names_the_place() -> None:
