@@ -50,6 +50,7 @@ START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 5.0
 CLIENT_GRACE_S = 180.0
 BUSY_FROM = 0.95
+STARVED_FROM = 0.15
 
 
 class PeerError(RuntimeError):
@@ -68,6 +69,11 @@ class Usage:
     def cpu_share(self) -> float:
         return self.cpu_s / self.elapsed_s
 
+    @property
+    def note(self) -> str:
+        """A loop that had no rest and yet little CPU was waiting for other processes: the machine was too full."""
+        return " (starved)" if self.busy - self.cpu_share > STARVED_FROM else ""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerUsage(Usage):
@@ -78,8 +84,6 @@ class ServerUsage(Usage):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The settings of a run, and the line that client.mjs prints."""
-
     mode: Mode
     devices: int
     seconds: float
@@ -106,7 +110,7 @@ class Result:
     @property
     def bottleneck(self) -> str:
         parts = [("server", self.server), ("client", self.client)]
-        return "+".join(name for name, usage in parts if usage.busy >= BUSY_FROM) or "none"
+        return ", ".join(name + usage.note for name, usage in parts if usage.busy >= BUSY_FROM) or "none"
 
     @property
     def verdict(self) -> str:
@@ -158,14 +162,8 @@ def run(
 ) -> Result:
     """One run with fresh processes; both are gone when it returns or raises."""
     rate = default_rate(devices) if rate is None else rate
-    settings: dict[str, object] = {
-        "mode": mode,
-        "devices": devices,
-        "seconds": seconds,
-        "window": window,
-        "rate": rate,
-        "decode": decode,
-    }
+    settings: dict[str, object] = {"mode": mode, "devices": devices, "seconds": seconds, "decode": decode}
+    settings |= {"window": window, "rate": rate}
     with _server(patch_rate) as port:
         report = _client(settings | {"port": port}, seconds + CLIENT_GRACE_S)
     return msgspec.convert(report | settings | {"patch_rate": patch_rate}, Result)
@@ -195,16 +193,12 @@ def _port(process: subprocess.Popen[str], complaints: IO[str]) -> int:
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """The server ends with its standard input; one that does not is killed."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.close()
+    """The server ends when its standard input is closed, which `communicate` does; one that stays is killed."""
     try:
-        process.wait(STOP_TIMEOUT_S)
+        process.communicate(timeout=STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
-    process.stdout.close()
+        process.communicate()
 
 
 def _client(flags: dict[str, object], timeout_s: float) -> dict[str, object]:

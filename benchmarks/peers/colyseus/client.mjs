@@ -199,12 +199,20 @@ function report(devices, usages, converged) {
 const limit_s = Number(values.warmup) + Number(values.seconds) + Number(values.drain) + 150;
 setTimeout(() => process.exit(3), limit_s * 1000).unref();
 
-const devices = await joinAll();
-devices.forEach((device) => device.put());
-if (!(await until(() => devices.every((device) => device.room.state.cells?.size === count), 60))) {
-  throw new Error("not every device saw every cell before the start");
+async function prepare() {
+  const devices = await joinAll();
+  await insist(() => devices.every((device) => device.room.state.cells !== undefined), "joined");
+  const shared = values.decode === "shared" ? new SharedDecoder(devices) : null;
+  devices.forEach((device) => device.put());
+  await insist(() => hasConverged(devices, shared), "saw every cell before the start");
+  return { devices, shared };
 }
-const shared = values.decode === "shared" ? new SharedDecoder(devices) : null;
+
+async function insist(condition, what) {
+  if (!(await until(condition, 60))) throw new Error(`not every device ${what}`);
+}
+
+const { devices, shared } = await prepare();
 const stop = mode === "latency" ? openLoop(devices, Number(values.rate)) : closedLoop(devices);
 await sleep(Number(values.warmup) * 1000);
 const usages = await measure(Number(values.seconds));

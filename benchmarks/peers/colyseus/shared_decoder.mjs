@@ -18,7 +18,7 @@ export class SharedDecoder {
   first = 0; // the number of the oldest frame kept
   frames = []; // {bytes, values: Map(name → value), left: devices that have not had it}
 
-  // Take over from the devices' own decoders. All must be joined, equal and quiet.
+  // Take over from the devices' own decoders. All must have the same state, and nothing may be under way to some only.
   constructor(devices) {
     this.leader = devices[0].room;
     this.count = devices.length;
