@@ -17,9 +17,10 @@ from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 from octoloom.core.admission import Limits
 from octoloom.core.app import App, AppEvent, Reject
 from octoloom.core.errors import UsageError
+from octoloom.core.link_messages import Hello
 from octoloom.core.placement import place
 from octoloom.core.register import RegisterConfig
-from octoloom.runtime import stats
+from octoloom.runtime import doors, stats
 from octoloom.runtime.device import Device
 from octoloom.runtime.link import LinkServer
 from octoloom.runtime.observer import Observer
@@ -115,7 +116,9 @@ async def world(size: int, chains: int = 1, **settings: Any) -> AsyncIterator[Wo
 class Raw(WSListener):
     """A WebSocket that says whatever it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, polite: bool = True) -> None:
+        self.polite = polite
+        """Does it leave when it is told to?"""
         self.heard: list[dict[str, Any]] = []
         self.transport: WSTransport
         self.closed = False
@@ -125,7 +128,8 @@ class Raw(WSListener):
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         if frame.msg_type == WSMsgType.CLOSE:
-            transport.disconnect()
+            if self.polite:
+                transport.disconnect()
         elif frame.msg_type == WSMsgType.TEXT:
             self.heard.append(msgspec.json.decode(frame.get_payload_as_bytes()))
 
@@ -140,8 +144,8 @@ class Raw(WSListener):
         return next(message for message in self.heard if message["type"] == kind)
 
 
-async def dial(url: str) -> Raw:
-    raw = Raw()
+async def dial(url: str, polite: bool = True) -> Raw:
+    raw = Raw(polite)
     await ws_connect(lambda: raw, url)
     return raw
 
@@ -386,6 +390,37 @@ def test_a_newer_connection_fences_the_older() -> None:
     asyncio.run(play())
 
 
+def test_nothing_more_is_heard_of_who_is_being_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "CLOSE_MS_MAX", 100)
+
+    async def play() -> None:
+        async with world(1) as there:
+            raw = await dial(there.links[0].url, polite=False)
+            raw.say(type="events", events=[])
+            await raw.hear("error")
+            raw.say(type="bootstrap", space="s", device="ada", next=2, events=[[1, "add", 1]])
+            await until(lambda: raw.closed)
+            assert len(raw.heard) == 1
+            assert there.links[0].chains["c"].spaces == {}
+            assert dict(there.links[0].counters()) == {"bootstrap-first": 1}
+
+    asyncio.run(play())
+
+
+def test_who_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "GREETING_MS_MAX", 50)
+
+    async def play() -> None:
+        async with world(1) as there:
+            raw, other = [await dial(there.links[0].url) for _ in range(2)]
+            other.say(type="observe", space="s")
+            assert (await raw.hear("error"))["code"] == "silent"
+            await until(lambda: raw.closed)
+            assert not other.closed
+
+    asyncio.run(play())
+
+
 def test_who_does_not_read_is_told_the_difference_later() -> None:
     async def play() -> None:
         async with world(1) as there:
@@ -462,6 +497,24 @@ def test_a_broken_invariant_ends_the_link_and_the_others_go_on() -> None:
                 async with asyncio.timeout(PATIENCE_S):
                     assert (await sending).status == "applied"
                 assert ada.state["n"] == 2
+
+    asyncio.run(play())
+
+
+def test_what_was_meant_for_a_lost_connection_does_not_go_out_on_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with world(2) as there:
+            head, tail = there.at("head"), there.at("tail")
+            said: list[object] = []
+            monkeypatch.setattr(tail.peers, "send", lambda _chain, _peer, messages: said.extend(messages))
+            # All of it within one tick.
+            for _ in range(3):
+                tail.on_peer_down("c", head.id)
+                said.append("lost")
+                tail.on_peer_up("c", head.id)
+            await asyncio.sleep(0.01)
+            last = len(said) - said[::-1].index("lost")
+            assert [type(message) for message in said[last:]] == [Hello]
 
     asyncio.run(play())
 
