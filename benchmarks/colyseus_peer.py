@@ -36,7 +36,7 @@ from typing import IO, Literal
 import click
 import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 Mode = Literal["latency", "throughput"]
 PatchRate = int | Literal["tick", "message"]
@@ -121,9 +121,8 @@ class Result:
 
 def available() -> str | None:
     """Why the peer cannot run here, or None if it can."""
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            return f"{program} is not installed"
+    if missing := [program for program in ("node", "npm") if shutil.which(program) is None]:
+        return f"not installed: {', '.join(missing)}"
     if _system_node_major() < NODE_MAJOR_MIN and _bundled_node() is None:
         return f"Colyseus needs Node {NODE_MAJOR_MIN} or newer, found {_system_node_major()}"
     return None
@@ -142,8 +141,8 @@ def setup() -> None:
 
 def description() -> str:
     packages = json.loads((HOME / "package.json").read_text())["dependencies"]
-    version = subprocess.run([_node(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    return f"Colyseus {packages['@colyseus/core']} (ws transport), client {packages['@colyseus/sdk']}, Node {version}"
+    core, sdk = packages["@colyseus/core"], packages["@colyseus/sdk"]
+    return f"Colyseus {core} (ws transport), client {sdk}, Node {_version(_node())}"
 
 
 def default_rate(devices: int) -> float:
@@ -172,10 +171,9 @@ def run(
 @contextmanager
 def _server(patch_rate: PatchRate) -> Iterator[int]:
     command = [_node(), "server.mjs", "--patch", str(patch_rate)]
+    pipe = subprocess.PIPE
     with tempfile.TemporaryFile("w+") as complaints:
-        process = subprocess.Popen(
-            command, cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True
-        )
+        process = subprocess.Popen(command, cwd=HOME, stdin=pipe, stdout=pipe, stderr=complaints, text=True)
         try:
             yield _port(process, complaints)
         finally:
@@ -213,8 +211,11 @@ def _client(flags: dict[str, object], timeout_s: float) -> dict[str, object]:
 
 
 def _system_node_major() -> int:
-    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout
-    return int(version.strip().lstrip("v").split(".")[0])
+    return int(_version("node").split(".")[0])
+
+
+def _version(node: str) -> str:
+    return subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip().lstrip("v")
 
 
 def _bundled_node() -> Path | None:
@@ -258,9 +259,7 @@ COLUMNS: dict[str, Callable[[Result], str]] = {
 
 
 def _table(results: list[Result]) -> Table:
-    table = Table(title=description())
-    for column in COLUMNS:
-        table.add_column(column, justify="right")
+    table = Table(*(Column(name, justify="right") for name in COLUMNS), title=description())
     for result in results:
         table.add_row(*(cell(result) for cell in COLUMNS.values()))
     return table
