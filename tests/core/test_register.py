@@ -162,7 +162,7 @@ def test_a_killed_link_is_out_after_the_grace_of_its_connection() -> None:
     world.close("a#1")
     world.run(140)
     assert world.shape() == "3: a* b* c*"
-    world.run(20)
+    world.run(60)
     assert world.shape() == "4: b* c*"
 
 

@@ -43,6 +43,12 @@ class ChainOrder:
         self._roster = roster
         self._suspicions = Suspicions(config.suspect_ms)
         self._learner_until = now + config.learner_ms
+        self._short_since: int | None = None
+
+    @property
+    def short(self) -> bool:
+        """Whether a link has to go, and those who stay are yet to be heard."""
+        return self._short_since is not None
 
     @property
     def links(self) -> list[str]:
@@ -61,6 +67,8 @@ class ChainOrder:
 
     def delay(self, late_ms: int) -> None:
         self._learner_until += late_ms
+        if self._short_since is not None:
+            self._short_since += late_ms
         self._suspicions.delay(late_ms)
 
     # What links say. Said in another epoch it means nothing: they say it again in the new one.
@@ -107,9 +115,21 @@ class ChainOrder:
             return
         for leaver in [link for link in left if self._roster.leaving(link)]:
             rest = [link for link in left if link != leaver]
-            left = rest if self._carried(rest) else left
-        if left != view.links:
+            left = rest if self._can_spare(rest) else left
+        if left == view.links:
+            self._short_since = None
+            return
+        # One who is about to carry the chain may be dead too, and only not known to be: hear it first.
+        self._short_since = now if self._short_since is None else self._short_since
+        if any(link in view.whole and self._roster.heard_since(link, self._short_since) for link in left):
             self._keep(now, left)
+
+    def _can_spare(self, rest: Sequence[str]) -> bool:
+        """Whether a link that wants to leave may: its place has been taken, or there is nobody to take it."""
+        assert self.view is not None
+        whole = [link for link in rest if link in self.view.whole and self._roster.present(link)]
+        spare = [link for link in self._roster.candidates() if link not in self.view.links]
+        return len(whole) >= self._config.replicas or (bool(whole) and not spare)
 
     def grow(self, now: int, candidates: Sequence[str], orders: Sequence[ChainOrder]) -> None:
         self._dismiss_learner(now)
@@ -156,6 +176,7 @@ class ChainOrder:
         assert any(self._roster.present(link) for link in view.whole)
         self.view = view
         self._suspicions.clear()
+        self._short_since = None
         self._learner_until = now + self._config.learner_ms
 
 

@@ -39,7 +39,7 @@ LATE_MS = 50
 class RegisterConfig:
     chains: Sequence[str]
     replicas: int
-    beat_ms: int = 100
+    beat_ms: int = 50
     lease_ms: int = 2000
     closed_grace_ms: int = 150
     suspect_ms: int = 400
@@ -129,7 +129,10 @@ class Register:
 
     def on_beat(self, now: int, link: str) -> list[Effect]:
         # There are many beats and each only puts off a deadline, so none is reckoned: on_time comes early at worst.
-        return self._hear(now, link)
+        refused = self._hear(now, link)
+        if not refused and any(order.short for order in self._orders):
+            return self._settle(now)
+        return refused
 
     def on_closed(self, now: int, link: str) -> list[Effect]:
         self._awake(now)

@@ -31,6 +31,7 @@ class Member:
     address: LinkAddress
     connected: bool
     expires_at: int
+    heard_at: int = 0
     dead: bool = False
     leaving: bool = False
     barred_until: int = 0
@@ -68,6 +69,10 @@ class Roster:
     def present(self, link: str) -> bool:
         member = self._members.get(link)
         return member is not None and member.connected
+
+    def heard_since(self, link: str, time: int) -> bool:
+        member = self._members.get(link)
+        return member is not None and member.connected and member.heard_at >= time
 
     def dead(self, link: str) -> bool:
         member = self._members.get(link)
@@ -109,7 +114,7 @@ class Roster:
         link, name = address.link, name_of(address.link)
         member = self._members.setdefault(link, Member(address, connected=True, expires_at=0))
         member.address, member.connected, member.dead = address, True, False
-        member.expires_at = now + self._lease_ms
+        member.heard_at, member.expires_at = now, now + self._lease_ms
         older = self._newest.get(name, link)
         self._newest[name] = link
         return older if older != link and self._give_up(older) else ""
@@ -119,7 +124,7 @@ class Roster:
         member = self._members.get(link)
         if member is None or not member.connected:
             return False
-        member.expires_at = now + self._lease_ms
+        member.heard_at, member.expires_at = now, now + self._lease_ms
         return True
 
     def close(self, now: int, link: str) -> None:
@@ -152,6 +157,7 @@ class Roster:
     def delay(self, late_ms: int) -> None:
         for member in self._members.values():
             member.expires_at += late_ms
+            member.heard_at += late_ms
             member.barred_until += late_ms
 
     def forget(self, named: Sequence[str]) -> None:

@@ -184,7 +184,7 @@ class Cluster:
     def _expendable(self, victim: LinkNode) -> bool:
         for view in (self.register.disk.views if self.register.disk else {}).values():
             others = [self.links.get(link) for link in view.whole if link != victim.name]
-            if victim.name in view.links and not any(link and link.alive for link in others):
+            if victim.name in view.links and not any(link and link.alive and not link.leaving for link in others):
                 return False
         return True
 
