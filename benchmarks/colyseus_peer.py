@@ -109,8 +109,8 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        parts = [("server", self.server), ("client", self.client)]
-        return ", ".join(name + usage.note for name, usage in parts if usage.busy >= BUSY_FROM) or "none"
+        parts = {"server": self.server, "client": self.client}
+        return ", ".join(name + usage.note for name, usage in parts.items() if usage.busy >= BUSY_FROM) or "none"
 
     @property
     def verdict(self) -> str:
@@ -123,8 +123,8 @@ def available() -> str | None:
     """Why the peer cannot run here, or None if it can."""
     if missing := [program for program in ("node", "npm") if shutil.which(program) is None]:
         return f"not installed: {', '.join(missing)}"
-    if _system_node_major() < NODE_MAJOR_MIN and _bundled_node() is None:
-        return f"Colyseus needs Node {NODE_MAJOR_MIN} or newer, found {_system_node_major()}"
+    if not _system_node_suits() and _bundled_node() is None:
+        return f"Colyseus needs Node {NODE_MAJOR_MIN} or newer, found {_version('node')}"
     return None
 
 
@@ -210,12 +210,12 @@ def _client(flags: dict[str, object], timeout_s: float) -> dict[str, object]:
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=dict[str, object])
 
 
-def _system_node_major() -> int:
-    return int(_version("node").split(".")[0])
-
-
 def _version(node: str) -> str:
     return subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip().lstrip("v")
+
+
+def _system_node_suits() -> bool:
+    return int(_version("node").split(".")[0]) >= NODE_MAJOR_MIN
 
 
 def _bundled_node() -> Path | None:
@@ -226,7 +226,7 @@ def _bundled_node() -> Path | None:
 
 def _node() -> str:
     bundled = _bundled_node()
-    return "node" if bundled is None or _system_node_major() >= NODE_MAJOR_MIN else str(bundled)
+    return "node" if bundled is None or _system_node_suits() else str(bundled)
 
 
 def _patch_rate(text: str) -> PatchRate:
@@ -288,12 +288,11 @@ def main(
     if (reason := available()) is not None:
         raise click.ClickException(reason)
     setup()
-    results = []
-    for mode, count, each in product(modes or ("latency", "throughput"), devices, map(_patch_rate, patch)):
-        results.append(run(mode, count, seconds, each, window, rate, decode))
-        if as_json:
-            click.echo(msgspec.json.encode(results[-1]))
-    if not as_json:
+    runs = product(modes or ("latency", "throughput"), devices, map(_patch_rate, patch))
+    results = [run(mode, count, seconds, each, window, rate, decode) for mode, count, each in runs]
+    if as_json:
+        click.echo(b"\n".join(map(msgspec.json.encode, results)))
+    else:
         Console(width=None if sys.stdout.isatty() else 180).print(_table(results))
 
 
