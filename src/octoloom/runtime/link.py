@@ -12,15 +12,12 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from octoloom.core import device_messages as say
 from octoloom.core.admission import Limits
 from octoloom.core.app import App
 from octoloom.core.chain import Chain
-from octoloom.core.errors import ProtocolError
 from octoloom.core.link_messages import LinkMessage
 from octoloom.core.placement import place
 from octoloom.core.register_messages import Declined, Directory, Enlist, Leave, LinkAddress, ToRegister
@@ -30,6 +27,7 @@ from octoloom.runtime.doors import CONNECTIONS_MAX, Doors
 from octoloom.runtime.outbox import Outbox
 from octoloom.runtime.peers import Peers
 from octoloom.runtime.register_client import RegisterClient
+from octoloom.runtime.sure import Sure
 from octoloom.runtime.turns import Turns
 from octoloom.wire.stats import StatsRequest, encode_answer
 
@@ -75,6 +73,7 @@ class LinkServer:
         self._digests = stats.Digests()
         self._news = asyncio.Event()
         self._stopped = False
+        self._sure = Sure(self._break)
 
     @property
     def url(self) -> str:
@@ -130,18 +129,11 @@ class LinkServer:
         self.doors.close()
         self.peers.close()
 
-    @contextmanager
-    def _sure(self) -> Iterator[None]:
-        """Whatever is not a peer's fault is a broken invariant."""
-        try:
-            yield
-        except ProtocolError:
-            raise
-        except Exception as error:
-            _log.critical("%s broke: %s", self.id, error, exc_info=True)
-            self._hang_up()
-            if self.failed is not None and not self.failed.done():
-                self.failed.set_exception(error)
+    def _break(self, error: Exception) -> None:
+        _log.critical("%s broke: %s", self.id, error, exc_info=error)
+        self._hang_up()
+        if self.failed is not None and not self.failed.done():
+            self.failed.set_exception(error)
 
     # The register.
 
@@ -160,7 +152,7 @@ class LinkServer:
     def _on_directory(self, directory: Directory) -> None:
         if self._stopped:
             return
-        with self._sure():
+        with self._sure:
             self.directory = directory
             for name, view in directory.views.items():
                 chain = self.chains.get(name)
@@ -187,7 +179,7 @@ class LinkServer:
         if self._stopped:
             return
         core = self.chains[chain]
-        with self._sure():
+        with self._sure:
             # What was meant for the connection that is gone must not go out on the next one.
             self._flush(core)
             core.on_peer_down(self.clock.now(), peer)
@@ -195,7 +187,7 @@ class LinkServer:
 
     def on_peer_messages(self, chain: str, peer: str, messages: list[LinkMessage]) -> None:
         core, now = self.chains[chain], self.clock.now()
-        with self._sure():
+        with self._sure:
             for message in messages:
                 core.on_message(now, peer, message)
         self._turns.mark(core)
@@ -222,7 +214,7 @@ class LinkServer:
             chain = self._home(connection, message.space)
             if chain is None:
                 return
-        with self._sure():
+        with self._sure:
             chain.service.on_message(self.clock.now(), connection, message)
         self._turns.mark(chain)
 
@@ -241,7 +233,7 @@ class LinkServer:
         self._drained.pop(connection, None)
         chain = self._homes.pop(connection, None)
         if chain is not None and not self._stopped:
-            with self._sure():
+            with self._sure:
                 chain.service.on_closed(self.clock.now(), connection)
             self._turns.mark(chain)
 
@@ -258,7 +250,7 @@ class LinkServer:
     # Turns.
 
     def _turn(self, chains: list[Chain]) -> None:
-        with self._sure():
+        with self._sure:
             for chain in chains:
                 self._flush(chain)
             self._catch_up()
@@ -280,7 +272,7 @@ class LinkServer:
             self._register.say(message)
 
     def _on_judged(self, chain: Chain, space: str, fatal: list[int]) -> None:
-        with self._sure():
+        with self._sure:
             chain.on_trial(self.clock.now(), space, fatal)
         self._turns.mark(chain)
 
