@@ -1,3 +1,64 @@
-"""Octoloom weaves the events of many devices into one ordered, durable, shared state."""
+"""Octoloom weaves the events of many devices into one ordered, durable, shared state.
+
+`App` and `Reject` are for whoever writes the rules, `Device` and `Observer` for whoever takes part. What runs a chain
+is the command line: ``octoloom up game.py:app``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from octoloom.core.app import App, AppEvent, Reject
+    from octoloom.core.errors import OctoloomError, ProtocolError, StoreError, UsageError
+    from octoloom.runtime.device import Device, Sending
+    from octoloom.runtime.follower import Change, SendOutcome
+    from octoloom.runtime.observer import Observer
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "App",
+    "AppEvent",
+    "Change",
+    "Device",
+    "Observer",
+    "OctoloomError",
+    "ProtocolError",
+    "Reject",
+    "SendOutcome",
+    "Sending",
+    "StoreError",
+    "UsageError",
+    "__version__",
+]
+
+# Every import of a core passes through here, so what a name needs is loaded when it is asked for, and no earlier.
+_HOMES = {
+    "App": "octoloom.core.app",
+    "AppEvent": "octoloom.core.app",
+    "Change": "octoloom.runtime.follower",
+    "Device": "octoloom.runtime.device",
+    "Observer": "octoloom.runtime.observer",
+    "OctoloomError": "octoloom.core.errors",
+    "ProtocolError": "octoloom.core.errors",
+    "Reject": "octoloom.core.app",
+    "SendOutcome": "octoloom.runtime.follower",
+    "Sending": "octoloom.runtime.device",
+    "StoreError": "octoloom.core.errors",
+    "UsageError": "octoloom.core.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'octoloom' has no attribute {name!r}")
+    found = getattr(importlib.import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

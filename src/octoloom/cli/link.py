@@ -1,0 +1,77 @@
+"""`octoloom link`: one link, as a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import uvloop
+
+from octoloom.cli.options import APP, PORT, log_to_stderr, read_secret
+from octoloom.core.admission import Limits
+from octoloom.runtime.apps import load_app
+from octoloom.runtime.hosting import LEAVE_S, serve_link
+from octoloom.runtime.link import LinkServer
+from octoloom.runtime.processes import end_with_parent
+
+
+@click.command()
+@click.option("--name", required=True, help="The link's name. A process that restarts keeps it.")
+@click.option("--register", "register", required=True, metavar="HOST:PORT", help="Where the register listens.")
+@click.option("--app", default=APP, show_default=True, help="module:app or path/to/file.py:app")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--advertise", default="", help="The host that others dial, if it is not --host.")
+@click.option("--device-port", type=PORT, default=0, help="The port for devices (WebSocket); 0 is any free one.")
+@click.option("--peer-port", type=PORT, default=0, help="The port for other links; 0 is any free one.")
+@click.option(
+    "--secret-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Let in only devices whose token was made with this secret (octoloom token).",
+)
+@click.option(
+    "--peer-secret-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Let in only links that were started with the same secret.",
+)
+@click.option(
+    "--leave-seconds",
+    type=click.FloatRange(0.1),
+    default=LEAVE_S,
+    show_default=True,
+    help="How long to wait, when asked to leave, for another link to take the place.",
+)
+def command(
+    name: str,
+    register: str,
+    app: str,
+    host: str,
+    advertise: str,
+    device_port: int,
+    peer_port: int,
+    secret_file: Path | None,
+    peer_secret_file: Path | None,
+    leave_seconds: float,
+) -> None:
+    """Run one link of the register's chains.
+
+    SIGTERM lets it hand over its place and leave. Ctrl-C or a second SIGTERM stops it at once, which its chain
+    survives.
+
+    \b
+    Examples:
+      octoloom link --name one --register 127.0.0.1:7070
+      octoloom link --name two --register 127.0.0.1:7070 --app game.py:app --device-port 7080
+    """
+    end_with_parent()
+    log_to_stderr()
+    limits = Limits(secret=read_secret(secret_file) if secret_file else b"")
+    token = read_secret(peer_secret_file).decode(errors="replace") if peer_secret_file else ""
+    found = load_app(app)
+
+    async def serve() -> None:
+        server = LinkServer(
+            name, register, found, host, device_port, peer_port, limits, token=token, advertise=advertise
+        )
+        await serve_link(server, click.echo, leave_seconds)
+
+    uvloop.run(serve())

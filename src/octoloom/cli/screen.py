@@ -1,0 +1,76 @@
+"""What people see: one console, and the pictures that several commands draw."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from octoloom.runtime.status import Chain, Process, Status
+
+WIDTH_PIPED = 100
+COLOURS = {"register": "magenta", "head": "green", "middle": "cyan", "tail": "blue", "learner": "yellow"}
+
+
+def console() -> Console:
+    """The terminal's own width and colours; plain text of 100 columns in a pipe."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=int(os.environ.get("COLUMNS", WIDTH_PIPED)), no_color=True)
+
+
+def role_text(role: str) -> Text:
+    return Text(role, style=COLOURS.get(role.split("+")[0], "red"))
+
+
+def chain_text(chain: Chain) -> Text:
+    """link1 → link2 → link3, in order; what is not whole yet is marked."""
+    parts = [_link_text(link, "" if link in chain.whole else " (catching up)") for link in chain.links]
+    text = Text(" → ").join(parts) if parts else Text("no links", style="red")
+    if chain.learner:
+        text += Text("  + ") + _link_text(chain.learner, " (learning)")
+    return text
+
+
+def _link_text(link: str, mark: str) -> Text:
+    return Text(link.rpartition("#")[0]) + Text(mark, style="yellow")
+
+
+def processes_table(status: Status) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("role", "name", "pid", "address", "chain", "epoch", "spaces", "connections", "versions"):
+        left = heading in ("role", "name", "address", "chain")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    for process in status.processes:
+        for row in _rows(process):
+            table.add_row(*row)
+    return table
+
+
+def _rows(process: Process) -> list[list[Text | str]]:
+    """One row per chain that a link is in; one for everything else."""
+    name, pid, address = process.name, str(process.pid or "?"), process.address
+    if process.role == "register" or process.state != "up":
+        role = process.role if process.state == "up" else process.state
+        return [[role_text("register" if role == "register" else role), name, pid, address, *[""] * 5]]
+    rows: list[list[Text | str]] = []
+    for place in process.places:
+        if place.role != "outside" or len(process.places) == 1:
+            counts = (place.epoch, place.spaces, process.connections, place.versions)
+            rows.append([role_text(place.role), name, pid, address, place.chain, *(str(count) for count in counts)])
+            name = pid = address = ""
+    return rows or [[role_text("outside"), name, pid, address, *[""] * 5]]
+
+
+def chains_table(chains: list[Chain]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("chain", "epoch", "generation", "links, head first", ""):
+        table.add_column(heading)
+    for chain in chains:
+        missing = max(chain.replicas - len(chain.whole), 0)
+        mark = Text("whole", style="green") if chain.is_whole else Text(f"{missing} to go", style="yellow")
+        table.add_row(chain.chain, str(chain.epoch), str(chain.generation), chain_text(chain), mark)
+    return table
