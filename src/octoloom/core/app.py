@@ -160,9 +160,7 @@ class App:
     def _call(self, handler: Handler, state: Any, event: Event, next_timer: int, timers_left: int) -> Verdict:
         try:
             seen = AppEvent(event, next_timer, timers_left)
-            self.running = abs(self.running) + 1
-            handler(state, seen)
-            self.running = -self.running
+            self._run(handler, state, seen)
         except Defer:
             return DEFERRED
         except Reject as reject:
@@ -172,11 +170,17 @@ class App:
         except BaseException as error:
             reason = f"the reducer failed: {type(error).__name__}: {error}"
             return Verdict(Outcome.REJECTED, reason[:REASON_MAX], traceback.format_exc(limit=-6))
-        finally:
-            self.running = -abs(self.running)
         if not seen.timers and not seen.cancelled:
             return APPLIED
         return Verdict(Outcome.APPLIED, timers=seen.timers, cancelled=seen.cancelled)
+
+    def _run(self, handler: Handler, state: Any, seen: AppEvent) -> None:
+        """Whatever the watchdog raises, it raises in here."""
+        self.running = abs(self.running) + 1
+        try:
+            handler(state, seen)
+        finally:
+            self.running = -self.running
 
     def preview(self, state: dict[str, Any], events: list[Event]) -> dict[str, Any]:
         """What `state` would become if these events were applied now: an optimistic view for the device's own eyes."""

@@ -249,7 +249,7 @@ class Chain:
             self._missing_since.pop(peer, None)
             self._on_message_from_above(message)
         elif peer == self.lower:
-            self._on_message_from_below(peer, message)
+            self._on_message_from_below(now, peer, message)
 
     def _on_other_epoch(self, peer: str, message: say.LinkMessage) -> None:
         if isinstance(message, say.Stale):
@@ -274,7 +274,7 @@ class Chain:
         elif not self.whole:
             self._learn(message)
 
-    def _on_message_from_below(self, peer: str, message: say.LinkMessage) -> None:
+    def _on_message_from_below(self, now: int, peer: str, message: say.LinkMessage) -> None:
         if isinstance(message, say.Changes):
             self._on_changes(peer, message)
         elif (
@@ -282,15 +282,13 @@ class Chain:
         ):
             space = self.space(message.snapshot.space)
             space.restore(message.snapshot)
-            self._on_replaced(space)
+            self._on_replaced(now, space)
 
     # Making two neighbours agree.
 
     def _say_hello(self) -> None:
         if not self.upper or self.upper not in self._connected:
             return
-        if self.is_learner:
-            self.spaces = {}
         self._out.append(ToPeer(self.upper, say.Hello(self.chain, self.epoch, self._positions())))
 
     def _positions(self) -> list[say.Position]:
@@ -298,7 +296,7 @@ class Chain:
 
     def _on_hello(self, peer: str, hello: say.Hello) -> None:
         """Send the lower neighbour (or the learner) what it lacks, and stream from here on."""
-        if peer != self.lower and not (self.is_tail and peer == self.view.learner):
+        if peer != self.lower and not self._may_teach(peer):
             self._early[peer] = hello
             return
         self._missing_since.pop(peer, None)
@@ -312,17 +310,22 @@ class Chain:
         self._out.append(ToPeer(peer, say.Ack(self.chain, self.epoch, committed)))
         self._out.append(ToPeer(peer, say.Synced(self.chain, self.epoch)))
 
+    def _may_teach(self, peer: str) -> bool:
+        """Only the tail teaches, and not while it has doubts: the learner would take over what is on trial."""
+        return self.is_tail and peer == self.view.learner and not self.tail.trying
+
     def _bring_down(self, peer: str, space: Space, at: say.Position) -> None:
         assert at.version >= space.version or peer not in self.view.whole, "a whole link lacks a version held above it"
-        if at.version < space.version:
-            changes = space.ring.since(at.version) if at.version else None
-            if changes is None:
-                self._out.append(ToPeer(peer, say.Snapshot(self.chain, self.epoch, space.snapshot())))
-                return
-            self._out.append(ToPeer(peer, say.Changes(self.chain, self.epoch, space.name, changes)))
+        changes = space.ring.since(at.version) if at.version else None
+        if at.version < space.version and changes is None:
+            self._out.append(ToPeer(peer, say.Snapshot(self.chain, self.epoch, space.snapshot())))
+            return
+        # Events first: a kill moves the receiver's next number beyond events that it has not got yet.
         events = space.events_from(at.next_chain_sequencer)
         if events:
             self._out.append(ToPeer(peer, say.Events(self.chain, self.epoch, space.name, events)))
+        if at.version < space.version and changes:
+            self._out.append(ToPeer(peer, say.Changes(self.chain, self.epoch, space.name, changes)))
 
     def _on_welcome(self, welcome: say.Welcome) -> None:
         """Send the upper neighbour what it lacks, and stream from here on."""
@@ -393,12 +396,12 @@ class Chain:
             self.service.note(space, change)
             self._commit(space, change.version)
 
-    def _on_replaced(self, space: Space) -> None:
+    def _on_replaced(self, now: int, space: Space) -> None:
         """The replica jumped to a later version: so must the links above, and devices here start over."""
         self._changes.pop(space.name, None)
         self._replaced[space.name] = None
         if self.is_head:
-            self.service.start_over(space)
+            self.service.start_over(now, space)
             self._commit(space, space.version)
 
     def _commit(self, space: Space, version: int) -> None:
@@ -414,6 +417,7 @@ class Chain:
 
     def on_trial(self, now: int, space: str, fatal: list[int]) -> None:
         self.tail.on_trial(space, fatal)
+        self._greet_early()
 
     def deadline(self) -> int | None:
         """When `flush` wants to be called, if nothing else happens before."""

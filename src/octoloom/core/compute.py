@@ -17,7 +17,8 @@ from octoloom.core.event import JOIN, PRESENCE, TIMER, Change, Event, Kill, Outc
 from octoloom.core.recorder import Recorder
 from octoloom.core.space import Space, decode_json, encode_json
 
-BATCH_MAX = 1000
+BATCH_MIN = 64
+BATCH_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +77,13 @@ class Worker:
         """Give the state back to the replica as a plain one."""
         self.space.state = decode_json(encode_json(self.space.state))
 
-    def step(self, epoch: int) -> Change | None:
-        """Consume up to BATCH_MAX new events, and what was deferred; None if nothing was consumed."""
+    def step(self, epoch: int, batch_max: int = BATCH_MAX) -> Change | None:
+        """Consume up to `batch_max` new events, and what was deferred; None if nothing was consumed."""
         space, step = self.space, _Step(self.space.next_timer)
         if space.version == 0 and self.app.initial:
             for key, value in self.app.initial.items():
                 space.state[key] = value
-        self._consume([self.inbox.popleft() for _ in range(min(BATCH_MAX, len(self.inbox)))], step)
+        self._consume([self.inbox.popleft() for _ in range(min(batch_max, len(self.inbox)))], step)
         self._retry(step)
         if not step.kills:
             return None

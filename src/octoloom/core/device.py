@@ -48,7 +48,7 @@ from octoloom.core.device_patience import Due, Patience
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.core.event import Outcome
 
-FINAL_CODES = ("fenced", "forbidden", "bad-name", "bad-device-name", "bad-space-name", "bad-numbers")
+FINAL_CODES = ("fenced", "forbidden", "bad-name", "bad-number")
 """Refusals that another connection would meet again."""
 
 

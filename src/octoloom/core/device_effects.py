@@ -34,8 +34,8 @@ class Limits:
     pending_max: int = 256
     pending_bytes_max: int = 960 * 1024
     send_max: int = 256
-    ping_ms: int = 1_000
-    dead_ms: int = 2_500
+    ping_ms: int = 500
+    dead_ms: int = 1_500
     welcome_ms: int = 5_000
     retry_ms_max: int = 30_000
     redirects_max: int = 8

@@ -26,23 +26,22 @@ class Head:
         self._attending: dict[str, dict[str, None]] = {}
 
     def take_office(self, now: int, spaces: Iterable[Space]) -> None:
-        """Become the head: plan the timers, and the leaves of those who do not come back."""
+        """Become the head."""
         self._due.clear()
         self._attending.clear()
         for space in spaces:
-            for timer in space.timers.values():
-                self._plan(timer.due_ms, _TIMER, space.name, timer.timer)
-            for device in self._attendance(space):
-                self._plan(now + self._limits.leave_grace_ms, _LEAVE, space.name, device=device)
+            self.on_replaced(now, space)
+
+    def on_replaced(self, now: int, space: Space) -> None:
+        """Plan the timers of a space as it is now, and the leaves of those who do not come back."""
+        self._attending.pop(space.name, None)
+        for timer in space.timers.values():
+            self._plan(timer.due_ms, _TIMER, space.name, timer.timer)
+        for device in self._attendance(space):
+            self._plan(now + self._limits.leave_grace_ms, _LEAVE, space.name, device=device)
 
     def on_change(self, space: Space, change: Change) -> None:
         for timer in change.timers:
-            self._plan(timer.due_ms, _TIMER, space.name, timer.timer)
-
-    def on_replaced(self, space: Space) -> None:
-        """The space jumped ahead: plan its timers and count its devices anew."""
-        self._attending.pop(space.name, None)
-        for timer in space.timers.values():
             self._plan(timer.due_ms, _TIMER, space.name, timer.timer)
 
     def joined(self, now: int, space: Space, device: str) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 RETRY_MS = 100
 SEQUENCER_MAX = 1 << 53
+LATER = say.Redirect("", RETRY_MS)
+"""Whoever serves the space now, it is not this link: ask another one."""
 
 
 class Service:
@@ -85,7 +87,7 @@ class Service:
         elif not chain.is_head or not chain.serving:
             self._redirect(connection)
         elif self._is_ahead(request):
-            self._tell(connection, say.Redirect("", RETRY_MS), close=True)
+            self._end(connection, LATER)
         else:
             self._let_in(now, connection, request, chain.space(request.space))
 
@@ -110,7 +112,7 @@ class Service:
         elif not self._chain.serving:
             self._redirect(connection)
         elif self._is_ahead(request):
-            self._tell(connection, say.Redirect("", RETRY_MS), close=True)
+            self._end(connection, LATER)
         else:
             audience = self._audience(self._chain.space(request.space))
             self._extend(audience.publish())
@@ -148,7 +150,7 @@ class Service:
     def _fault(self, space: str) -> tuple[str, str] | None:
         limits = self._chain.limits
         if not 0 < len(space) <= limits.name_max:
-            return "bad-space-name", f"a space's name has 1 to {limits.name_max} characters"
+            return "bad-name", f"a space's name has 1 to {limits.name_max} characters"
         if space not in self._chain.spaces and len(self._chain.spaces) >= limits.spaces_max:
             return "too-many-spaces", f"this chain holds {limits.spaces_max} spaces already"
         return None
@@ -156,14 +158,14 @@ class Service:
     def _device_fault(self, request: say.Bootstrap) -> tuple[str, str] | None:
         limits = self._chain.limits
         if not 0 < len(request.device) <= limits.name_max or request.device.startswith(SYSTEM):
-            return "bad-device-name", f"a device's name has 1 to {limits.name_max} characters and no leading '@'"
+            return "bad-name", f"a device's name has 1 to {limits.name_max} characters and no leading '@'"
         if limits.secret and not tokens.verify(limits.secret, request.device, request.token):
             return "forbidden", f"the token does not belong to {request.device!r}"
         numbers = [event[0] for event in request.events]
         if any(a >= b for a, b in zip([0, *numbers], [*numbers, request.next], strict=True)):
-            return "bad-numbers", "sequencers start at 1 and rise, and `next` is above all of them"
+            return "bad-number", "sequencers start at 1 and rise, and `next` is above all of them"
         if request.next > SEQUENCER_MAX:
-            return "bad-numbers", f"sequencers end at {SEQUENCER_MAX}"
+            return "bad-number", f"sequencers end at {SEQUENCER_MAX}"
         space = self._chain.spaces.get(request.space)
         if space is not None and request.device not in space.devices and len(space.devices) >= limits.devices_max:
             return "too-many-devices", f"this space has {limits.devices_max} devices already"
@@ -171,14 +173,22 @@ class Service:
 
     def _refuse(self, connection: int, code: str, detail: str) -> None:
         self.refused[code] += 1
-        self._tell(connection, say.Refused(code, detail), close=True)
+        self._end(connection, say.Refused(code, detail))
 
     def _redirect(self, connection: int) -> None:
         view = self._chain.view
         if view.head and view.head != self._chain.me and not self._chain.suspended and view.head in self.links:
-            self._tell(connection, say.Redirect(self.links[view.head]), close=True)
+            self._end(connection, say.Redirect(self.links[view.head]))
         else:
-            self._tell(connection, say.Redirect("", RETRY_MS), close=True)
+            self._end(connection, LATER)
+
+    def _end(self, connection: int, message: say.ToDevice) -> None:
+        """Say a last thing. What the connection still brings in this turn is not heard: it may be fenced."""
+        self._chain.head.door.close(connection)
+        place = self._places.pop(connection, None)
+        if place is not None:
+            self._audiences[place].drop(connection)
+        self._tell(connection, message, close=True)
 
     # From the chain.
 
@@ -196,27 +206,20 @@ class Service:
             self._extend(self._audiences[name].publish())
         self._stirred.clear()
 
-    def start_over(self, space: Space) -> None:
+    def start_over(self, now: int, space: Space) -> None:
         """The space jumped ahead, so whose events were settled is not known: devices bootstrap again and are told."""
-        self._chain.head.on_replaced(space)
+        self._chain.head.on_replaced(now, space)
         for connection in list(self._chain.head.door.owners_of(space.name).values()):
-            self._send_away(connection)
+            self._end(connection, LATER)
 
     def send_all_away(self) -> None:
         """This link serves nobody any more."""
         for connection in list(self._places):
-            self._send_away(connection)
+            self._end(connection, LATER)
         self._chain.head.door.clear()
         self._audiences.clear()
         self._places.clear()
         self._stirred.clear()
-
-    def _send_away(self, connection: int) -> None:
-        self._chain.head.door.close(connection)
-        place = self._places.pop(connection, None)
-        if place is not None:
-            self._audiences[place].drop(connection)
-        self._tell(connection, say.Redirect("", RETRY_MS), close=True)
 
     def _audience(self, space: Space) -> Audience:
         audience = self._audiences.get(space.name)

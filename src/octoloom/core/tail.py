@@ -10,7 +10,7 @@ meanwhile.
 from __future__ import annotations
 
 from octoloom.core.app import App
-from octoloom.core.compute import Worker
+from octoloom.core.compute import BATCH_MIN, Worker
 from octoloom.core.effects import Effect, Trial
 from octoloom.core.event import Change, Event
 from octoloom.core.space import Space
@@ -19,6 +19,8 @@ from octoloom.core.space import Space
 class Tail:
     def __init__(self, app: App) -> None:
         self.app = app
+        self.batch_max = BATCH_MIN
+        """How many events a space computes in one turn; the driver sets it so that a turn stays short."""
         self.workers: dict[str, Worker] = {}
         self._busy: dict[str, None] = {}
         self._on_trial: dict[str, int] = {}
@@ -58,6 +60,10 @@ class Tail:
             worker.cleared = tried
 
     @property
+    def trying(self) -> bool:
+        return bool(self._on_trial)
+
+    @property
     def busy(self) -> bool:
         """Is there something to compute now?"""
         return any(name not in self._on_trial for name in self._busy)
@@ -70,7 +76,7 @@ class Tail:
             if careful and worker.inbox and worker.inbox[-1].chain_sequencer > worker.cleared:
                 self._try(worker.space, out)
                 continue
-            change = worker.step(epoch)
+            change = worker.step(epoch, self.batch_max)
             if change is not None:
                 changes.append((worker.space, change))
             out.extend(worker.faults)

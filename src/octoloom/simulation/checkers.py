@@ -4,7 +4,8 @@
 2. *Fold.* What a device or an observer sees, and what any whole link holds at a version, is the fold of that history.
 3. *Never back.* A device that keeps its store never sees a version fall, nor one that was not committed.
 4. *Exactly once.* An action takes effect at most once, and its device is told what became of it, truly.
-5. *Order.* A device's actions take effect in the order in which they were done, but for those that the app deferred.
+5. *Order.* The actions of a device that never went back to an older store take effect in the order in which they were
+   done, but for those that the app deferred.
 6. *Settled.* Once faults stop, every action of a device that kept its store has an outcome, all replicas are equal
    and there are as many as asked for.
 7. *Replay.* Computing the recorded events again, elsewhere, gives the same outcomes and the same state.
@@ -19,7 +20,7 @@ import msgspec
 
 from octoloom.core import merge_patch
 from octoloom.core.chain import Chain
-from octoloom.core.device_effects import Settled, Stopped
+from octoloom.core.device_effects import PendingEvent, Settled, Stopped
 from octoloom.core.event import PRESENCE, TIMER, Change, Event, Kill, Outcome, SpaceSnapshot
 from octoloom.core.recorder import Recorder
 from octoloom.core.space import Space, decode_json
@@ -41,12 +42,17 @@ class WitnessedSpace(Space):
 
     __slots__ = ("lineage",)
     handed_on: ClassVar[dict[int, tuple[SpaceSnapshot, Lineage]]] = {}
+    consumed: ClassVar[dict[int, tuple[Change, list[Event]]]] = {}
+    """What the tail that made a change consumed for it. Messages are passed on as they are, so identity tells."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.lineage: Lineage = None
 
     def settle(self, change: Change) -> None:
+        if id(change) not in self.consumed:
+            events = [self.events[kill.chain_sequencer] for kill in change.kills]
+            self.consumed[id(change)] = (change, events)
         super().settle(change)
         self.lineage = (change, self.lineage)
 
@@ -69,6 +75,9 @@ class History:
         self.texts: list[bytes] = [b"{}"]
         self.outcomes: dict[str, list[Kill]] = {}
         """Token → kills."""
+        self.killed: dict[tuple[str, int], Kill] = {}
+        """(Device, sequencer) → kill."""
+        self.effects = 0
 
     def add(self, change: Change) -> None:
         self.changes.append(change)
@@ -81,8 +90,8 @@ class Checker:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.histories: dict[tuple[int, str], History] = {}
-        self.admitted: dict[tuple[int, str, int, int], Event] = {}
-        """Events by (generation, space, chain sequencer, digest), as the heads took them."""
+        self.admitted: dict[tuple[int, str, Event], None] = {}
+        """The events that heads took, by generation and space."""
         self.settled: dict[str, tuple[Outcome, str]] = {}
         self._seen: dict[tuple[str, str], int] = {}
         self._versions: dict[str, tuple[int, int, int]] = {}
@@ -97,7 +106,7 @@ class Checker:
     # While it runs.
 
     def on_admitted(self, chain: Chain, space: Space, event: Event) -> None:
-        self.admitted[chain.view.generation, space.name, event.chain_sequencer, event.digest] = event
+        self.admitted[chain.view.generation, space.name, event] = None
 
     def on_committed(self, link: LinkNode, chain: Chain, space: Space) -> None:
         """A head holds these versions: they are the history now."""
@@ -125,29 +134,33 @@ class Checker:
         return unknown[::-1]
 
     def _note_kills(self, generation: int, space: str, history: History, change: Change) -> None:
-        for kill in change.kills:
+        for kill, event in zip(change.kills, self._events(generation, space, change), strict=True):
             if kill.device in (TIMER, PRESENCE):
                 continue
-            event = self._event(generation, space, kill)
             token = decode_json(event.payload)["token"]
+            if (kill.device, kill.sequencer) in history.killed:
+                raise Broken(f"exactly once: number {kill.sequencer} of {kill.device} was settled twice in {space}")
+            history.killed[kill.device, kill.sequencer] = kill
+            history.effects += kill.outcome is Outcome.APPLIED
             kills = history.outcomes.setdefault(token, [])
             kills.append(kill)
             if sum(kill.outcome is Outcome.APPLIED for kill in kills) > 1:
                 raise Broken(f"exactly once: {token} took effect twice in {space}, at last in version {change.version}")
             self._check_order(history, event, kill)
 
-    def _event(self, generation: int, space: str, kill: Kill) -> Event:
-        event = self.admitted.get((generation, space, kill.chain_sequencer, kill.digest))
-        if event is None:
-            raise Broken(f"one history: {space} kills {kill.device} {kill.sequencer}, which no head ever took")
-        return event
+    def _events(self, generation: int, space: str, change: Change) -> list[Event]:
+        events = WitnessedSpace.consumed[id(change)][1]
+        for event in events:
+            if (generation, space, event) not in self.admitted:
+                raise Broken(f"one history: {space} consumes {event.device} {event.sequencer}, which no head ever took")
+        return events
 
     def _check_order(self, history: History, event: Event, kill: Kill) -> None:
         if event.name == "wait" or kill.outcome is not Outcome.APPLIED:
             return
         device, number = decode_json(event.payload)["token"].rsplit(".", 1)
         last = self._last_applied.get((id(history), device), -1)
-        if int(number) < last:
+        if int(number) < last and not self.cluster.rolled_back(device):
             raise Broken(f"order: action {number} of {device} took effect after its action {last}")
         self._last_applied[id(history), device] = int(number)
 
@@ -177,14 +190,14 @@ class Checker:
         if token is None:
             return  # done in an earlier life, which knew the token
         self.settled[token] = (settled.outcome, settled.reason)
-        kills = self.history(node.core.generation, node.space).outcomes.get(token, [])
-        outcomes = [kill.outcome for kill in kills]
+        history = self.history(node.core.generation, node.space)
+        outcomes = [kill.outcome for kill in history.outcomes.get(token, [])]
         truth = {
             Outcome.APPLIED: Outcome.APPLIED in outcomes,
             Outcome.REJECTED: Outcome.REJECTED in outcomes and Outcome.APPLIED not in outcomes,
             Outcome.QUARANTINED: Outcome.QUARANTINED in outcomes and Outcome.APPLIED not in outcomes,
             Outcome.SUPERSEDED: Outcome.APPLIED not in outcomes,
-            Outcome.FORGOTTEN: True,
+            Outcome.FORGOTTEN: not settled.sequencer or (node.device, settled.sequencer) in history.killed,
         }
         if not truth[settled.outcome]:
             raise Broken(f"exactly once: {node.name} is told {settled.outcome.word} of {token}, but it has {outcomes}")
@@ -213,13 +226,13 @@ class Checker:
         history = self.history(generation, space.name)
         if space.version != len(history.changes) or canonical(space.state) != history.texts[-1]:
             raise Broken(f"settled: {link} holds {space.name} at {space.version} of {len(history.changes)}")
-        left = [event for event in space.events.values() if event.name != "wait"]
+        left = [event for event in space.events.values() if not _may_wait(event, history)]
         if left:
             raise Broken(f"settled: {link} still holds {left[0].device} {left[0].sequencer} in {space.name}")
 
     def _check_device(self, node: DeviceNode) -> None:
         history = self.history(self.cluster.generation_of(node.space), node.space)
-        left = [event for event in node.core.unsettled() if event.name != "wait"]
+        left = [event for event in node.core.unsettled() if not _may_wait(event, history)]
         if left and node.core.phase.value != "stopped":
             raise Broken(f"settled: {node.name} still holds {len(left)} events, first {left[0].sequencer}")
         if node.core.version != len(history.changes) and node.core.phase.value != "stopped":
@@ -234,8 +247,7 @@ class Checker:
         recorder = Recorder(dict(app.initial) if history.changes else {})
         next_timer, alarms, rung = 1, 0, 0
         for change in history.changes:
-            for kill in change.kills:
-                event = self._event(generation, space, kill)
+            for kill, event in zip(change.kills, self._events(generation, space, change), strict=True):
                 if kill.outcome in (Outcome.QUARANTINED, Outcome.SUPERSEDED):
                     continue
                 verdict = app.run(recorder, event, next_timer)
@@ -245,7 +257,14 @@ class Checker:
                 alarms += len(verdict.timers)
                 rung += event.name == "ring"
             recorder.take()
+        if history.effects != history.state.get("count", 0):
+            raise Broken(f"exactly once: {history.effects} events were applied in {space}, the state counts others")
         if history.changes and canonical(recorder.state) != history.texts[-1]:
             raise Broken(f"replay: {space} of generation {generation} comes out differently")
         if generation == self.cluster.generation_of(space) and alarms != rung:
             raise Broken(f"timers: {alarms} were set in {space}, {rung} went off")
+
+
+def _may_wait(event: Event | PendingEvent, history: History) -> bool:
+    """Is the event one that the app still defers?"""
+    return event.name == "wait" and bool(history.state["count"] < decode_json(event.payload)["until"])

@@ -53,6 +53,7 @@ class Cluster:
         self._strike: dict[int, float] = {}
         for number in range(1, self.replicas + dice.choice([1, 1, 2])):
             self.start_link(f"l{number}")
+        self.devices: list[DeviceNode] = []
         self.devices = [
             DeviceNode(self, f"d{number}", dice.choice(self.spaces), number) for number in range(dice.choice([1, 2, 4]))
         ]
@@ -114,6 +115,12 @@ class Cluster:
                 view.learner,
             )
 
+    def twins_of(self, device: str) -> int:
+        return sum(node.device == device for node in self.devices) if device else 0
+
+    def rolled_back(self, name: str) -> bool:
+        return any(node.rolled_back for node in self.devices if node.name == name)
+
     def any_link(self) -> LinkNode | None:
         links = list(self.links.values())
         return self.world.dice.choice(links) if links else None
@@ -162,14 +169,16 @@ class Cluster:
     # Faults.
 
     def plan_faults(self) -> None:
+        """A history has a theme, so that faults which need each other meet, or a bit of everything."""
         dice = self.world.dice
-        kinds = [
-            self._crash_link, self._crash_link, self._strike_link, self._pause_link, self._pause_link, self._cut,
-            self._cut, self._cut_register, self._crash_register, self._slow_link, self._reset_channel,
-            self._crash_device, self._strike_device, self._drop_device, self._congest, self._join, self._update,
-        ]  # fmt: skip
-        chosen = [dice.choice(kinds) for _ in range(4)] if dice.random() < 0.5 else kinds
-        for _ in range(dice.choice([0, 2, 5, 10, 16])):
+        links = [self._crash_link, self._crash_head, self._strike_link, self._join, self._update, self._drop_device]
+        sleep = [self._pause_link, self._pause_head, self._pause_head, self._drop_device]
+        network = [self._cut, self._cut_register, self._slow_link, self._reset_channel, self._crash_register]
+        devices = [self._crash_device, self._crash_device, self._strike_device, self._drop_device, self._twin]
+        crowd = [self._congest, self._reset_channel, self._drop_device, self._cut]
+        everything = [*links, *sleep, *network, *devices, *crowd]
+        chosen = dice.choice([links, links + devices, sleep + network, devices + sleep, crowd + links, everything])
+        for _ in range(dice.choice([0, 3, 8, 16, 24])):
             self.world.at(dice.randrange(FAULTS_FROM_MS, FAULTS_UNTIL_MS), dice.choice(chosen))
 
     def _victim(self) -> LinkNode | None:
@@ -193,15 +202,32 @@ class Cluster:
             victim.crash()
             self.on_crash(victim)
 
+    def _head(self) -> LinkNode | None:
+        views = list(self.register.disk.views.values()) if self.register.disk else []
+        head = self.links.get(self.world.dice.choice(views).head) if views else None
+        return head if head and head.alive and not head.paused and self._expendable(head) else None
+
+    def _crash_head(self) -> None:
+        if (head := self._head()) is not None:
+            head.crash()
+            self.on_crash(head)
+
+    def _pause_head(self) -> None:
+        if (head := self._head()) is not None:
+            self._pause(head)
+
     def _strike_link(self) -> None:
         if (victim := self._victim()) is not None:
             self._strike[id(victim)] = 1.0
 
     def _pause_link(self) -> None:
         if (victim := self._victim()) is not None:
-            self.world.tell(victim.name, "hangs")
-            victim.paused = True
-            self.world.after(self.world.dice.choice([100, 600, 1500, 3000]), self._resume, victim)
+            self._pause(victim)
+
+    def _pause(self, link: LinkNode) -> None:
+        self.world.tell(link.name, "hangs")
+        link.paused = True
+        self.world.after(self.world.dice.choice([100, 600, 1500, 3000]), self._resume, link)
 
     def _resume(self, link: LinkNode) -> None:
         if link.alive and link.paused:
@@ -257,14 +283,22 @@ class Cluster:
         node = self._device()
         if node.alive:
             node.crash()
-            self.world.after(self.world.dice.randrange(50, 1500), self._revive, node)
+            self.world.after(self.world.dice.choice([1, 20, 300, 1500]), self._revive, node)
+
+    def _twin(self) -> None:
+        """The same device connects once more, from a copy of its store: the newer connection wins."""
+        node = self._device()
+        if node.device and node.alive and len(self.devices) < 12:
+            self.world.tell(node.name, "is there twice")
+            self.devices.append(node.clone())
+            self.world.after(1, self._play, self.devices[-1], 200)
 
     def _strike_device(self) -> None:
         self._strike[id(self._device())] = 1.0
 
     def _revive(self, node: DeviceNode) -> None:
         if not node.alive:
-            node.restart(self.world.dice.choice(["kept", "kept", "wiped", "older"]))
+            node.restart(self.world.dice.choice(["kept", "wiped", "older", "older"]))
 
     def _drop_device(self) -> None:
         self._device().drop_connection()
@@ -306,6 +340,7 @@ def simulate(seed: int, transcript: list[str] | None = None) -> World:
     ring_max = ring.CHANGES_MAX
     ring.CHANGES_MAX = world.dice.choice([2, 8, 1024])
     WitnessedSpace.handed_on.clear()
+    WitnessedSpace.consumed.clear()
     try:
         cluster = Cluster(world)
         cluster.plan_faults()

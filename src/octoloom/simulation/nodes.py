@@ -347,16 +347,18 @@ class LinkNode:
 class DeviceNode:
     """One device, or an observer if it has no name, over all its lives."""
 
-    def __init__(self, cluster: Cluster, device: str, space: str, number: int) -> None:
+    def __init__(self, cluster: Cluster, device: str, space: str, number: int, store: Disk | None = None) -> None:
         self.cluster = cluster
         self.world = cluster.world
         self.device = device
         self.space = space
-        self.name = device or f"observer{number}"
+        self.name = (device or f"observer{number}") + "'" * cluster.twins_of(device)
         self.alive, self.paused, self.slow = True, False, False
-        self.store = Disk()
+        self.store = store or Disk()
         self.backups: list[Disk] = []
         self.life = 0
+        self.rolled_back = store is not None
+        """An older copy of its store was used: what it did is settled once, but no longer in the order it was done."""
         self.actions: dict[int, str] = {}
         """Ticket → token, of this life."""
         self._channel: Channel | None = None
@@ -384,8 +386,15 @@ class DeviceNode:
             self.store = Disk()
         elif how == "older" and self.backups:
             self.store = self.world.dice.choice(self.backups).copy()
+            self.rolled_back = True
         self.world.tell(self.name, "comes back, store: {}", how)
         self._start()
+
+    def clone(self) -> DeviceNode:
+        """The same device a second time, with a copy of the store as it is now, or as it was."""
+        source = self.world.dice.choice([self.store, *self.backups])
+        self.rolled_back = True
+        return DeviceNode(self.cluster, self.device, self.space, 0, source.copy())
 
     def drop_connection(self) -> None:
         if self._channel is not None:
@@ -456,7 +465,7 @@ class DeviceNode:
 
     def _persist(self, persist: device_effect.Persist) -> None:
         self.store.commit(persist)
-        if self.device and self.world.dice.random() < 0.05:
+        if self.device and self.world.dice.random() < 0.1:
             self.backups.append(self.store.copy())
 
     def _send(self, send: device_effect.Send) -> None:
