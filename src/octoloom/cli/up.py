@@ -97,10 +97,9 @@ class _Run:
     async def _serve(self, cluster: Cluster) -> None:
         urls = " ".join(link.address for link in cluster.links)
         self.console.print(f"[bold green]ready[/]  devices connect to {urls}", soft_wrap=True)
-        self.console.print(
-            f"       {self.plan.app}, {self.plan.replicas} replica{'s' * (self.plan.replicas > 1)}, data in {self.plan.data}; Ctrl-C stops everything",
-            soft_wrap=True,
-        )
+        replicas = f"{self.plan.replicas} replica{'s' if self.plan.replicas > 1 else ''}"
+        where = f"{self.plan.app}, {replicas}, data in {self.plan.data}"
+        self.console.print(f"       {where}; Ctrl-C stops everything", soft_wrap=True)
         waits = [self.ended.wait(), self._refresh(cluster)]
         if self.files is not None:
             waits.append(self._watch(cluster, self.files))

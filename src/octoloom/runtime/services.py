@@ -104,6 +104,11 @@ class Kept:
                 await asyncio.wait_for(self.child.wait(), LEAVE_S)
             await self.child.stop()
 
+    def kill(self) -> None:
+        """Ends it as a crash would; it is started again."""
+        if self.child is not None:
+            self.child.signal(signal.SIGKILL)
+
     async def stop(self) -> None:
         await self._unkeep()
         if self.child is not None:

@@ -187,7 +187,7 @@ class Cluster:
 
     async def whole(self, timeout_s: float = WHOLE_S) -> None:
         try:
-            await asyncio.wait_for(self._until(self.is_whole), timeout_s)
+            await asyncio.wait_for(self.until(self.is_whole), timeout_s)
         except TimeoutError as error:
             logs = self.plan.data / "logs"
             text = (
@@ -195,15 +195,21 @@ class Cluster:
             )
             raise UsageError(text) from error
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             self._moved.clear()
             # A process may have died without a word of news yet.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), 0.2)
 
-    def link_called(self, name: str) -> Service:
-        return next(link for link in self.links if link.name == name)
+    def kill(self, role: str) -> str:
+        """Ends the head, middle or tail of the first chain with SIGKILL; answers its name."""
+        links = self.views()[0].links
+        victim = {"head": links[0], "middle": links[len(links) // 2], "tail": links[-1]}[role]
+        link = next(link for link in self.links if link.id == victim)
+        assert isinstance(link, Kept)
+        link.kill()
+        return link.name
 
     # New code.
 

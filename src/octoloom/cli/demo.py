@@ -1,0 +1,136 @@
+"""`octoloom demo`: the story of a chain that survives every crash, told with real processes on this machine.
+
+The story is a list of acts. Each act has a title, does something to the cluster while the players play on, and is
+remembered with its beginning and its end; the table at the end tells of each how it felt to the players.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import uvloop
+
+from octoloom.cli.demo_screen import DemoScreen, Played
+from octoloom.cli.options import APP
+from octoloom.runtime.hosting import first_of
+from octoloom.runtime.players import now_ms
+from octoloom.runtime.proof import Evidence, Verdict, prove
+from octoloom.runtime.stage import Stage
+from octoloom.runtime.supervisor import Plan
+
+REPLICAS = 3
+PLAYER_PROCESSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    title: str
+    story: str
+    perform: Callable[[Stage], Awaitable[str]]
+    """Does it, and answers what happened, in a few words; empty if nothing did."""
+
+
+async def play_in_peace(_stage: Stage) -> str:
+    return ""
+
+
+def kill(role: str) -> Callable[[Stage], Awaitable[str]]:
+    async def perform(stage: Stage) -> str:
+        killed_ms = await stage.kill(role)
+        await stage.cluster.whole()
+        return f"whole again after {(now_ms() - killed_ms) / 1000:.1f} s"
+
+    return perform
+
+
+ACTS = [
+    Act("in peace", "Players take cells of a board from each other; each move passes all three links.", play_in_peace),
+    Act("head killed", "The head takes in every event. Its heir is promoted and the players call there.", kill("head")),
+    Act("middle killed", "The middle's neighbours find each other and compare what they have.", kill("middle")),
+    Act("tail killed", "The tail computes. Its heir computes on; what nobody saw is computed again.", kill("tail")),
+]
+
+
+@click.command()
+@click.option("--players", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many play.")
+@click.option("--seconds", type=click.FloatRange(1), default=45.0, show_default=True, help="How long they play.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Keep logs and records here.")
+@click.option("--quick", is_flag=True, help="A short form: 8 players, 8 seconds.")
+def command(players: int, seconds: float, data: Path | None, quick: bool) -> None:
+    """Play a game on a chain of three links, kill each of them, and prove that nothing was lost.
+
+    Starts a register, three links and the players as processes of their own, on free ports. Exits with 0 only if
+    every promise held. Ctrl-C stops all that it started and nothing else.
+
+    \b
+    Examples:
+      octoloom demo
+      octoloom demo --quick
+      octoloom demo --players 100 --seconds 90 --data /tmp/demo
+    """
+    if quick:
+        players, seconds = 8, 8.0
+    with tempfile.TemporaryDirectory(prefix="octoloom-demo-") as temporary:
+        story = Story(data or Path(temporary), players, seconds)
+        exit_code = uvloop.run(story.run())
+    raise click.exceptions.Exit(exit_code)
+
+
+class Story:
+    def __init__(self, data: Path, players: int, seconds: float) -> None:
+        self.players, self.seconds = players, seconds
+        self.plan = Plan(data, APP, REPLICAS, register_port=0, device_port=0)
+        self.screen = DemoScreen(len(ACTS))
+        self.played: list[Played] = []
+
+    async def run(self) -> int:
+        interrupted = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, interrupted.set)
+        # A move of each player about every tenth of a second, and fewer the more they are: it is a small machine.
+        pause_ms = max(100.0, 4.0 * self.players)
+        stage = Stage(self.plan, self.players, PLAYER_PROCESSES, pause_ms, self.screen.tell)
+        telling = loop.create_task(self._tell(stage))
+        try:
+            await first_of(asyncio.shield(telling), interrupted.wait())
+            if telling.done():
+                return telling.result()
+            self.screen.tell("interrupted: stopping all that was started here")
+            return 130
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+            await stage.stop()
+
+    async def _tell(self, stage: Stage) -> int:
+        with self.screen.live(stage):
+            self.screen.tell(f"starting a register and {REPLICAS} links, each a process of its own")
+            await stage.start_cluster()
+            self.screen.tell(f"{self.players} players join over WebSockets, and observers watch from every link")
+            await stage.start_players()
+            for number, act in enumerate(ACTS, start=1):
+                await self._play(stage, number, act)
+            self.screen.begin(0, "the proof", "Everybody comes to rest, and all are asked what they saw and hold.")
+            evidence = await stage.evidence()
+        return self._conclude(evidence)
+
+    async def _play(self, stage: Stage, number: int, act: Act) -> None:
+        self.screen.begin(number, act.title, act.story)
+        begun_ms = now_ms()
+        outcome = await act.perform(stage)
+        if outcome:
+            self.screen.tell(outcome)
+        await asyncio.sleep(max(self.seconds / len(ACTS) - (now_ms() - begun_ms) / 1000, 0))
+        self.played.append(Played(act.title, begun_ms, now_ms(), outcome))
+
+    def _conclude(self, evidence: Evidence) -> int:
+        verdicts: list[Verdict] = prove(evidence)
+        self.screen.conclude(self.played, evidence, verdicts)
+        return 0 if all(verdict.held for verdict in verdicts) else 1
