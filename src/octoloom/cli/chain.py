@@ -23,7 +23,7 @@ ROLES = ("head", "middle", "tail")
 UPDATE_S = 600.0
 
 
-@click.group()
+@click.group(short_help="Show, kill and update the links of a cluster.")
 def command() -> None:
     """Look at the chains of a cluster, and try what they survive.
 

@@ -57,7 +57,7 @@ ACTS = [
 ]
 
 
-@click.command()
+@click.command(short_help="Kill every link of a chain, and prove that nothing was lost.")
 @click.option("--players", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many play.")
 @click.option("--seconds", type=click.FloatRange(1), default=45.0, show_default=True, help="How long they play.")
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Keep logs and records here.")

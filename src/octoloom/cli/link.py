@@ -15,7 +15,7 @@ from octoloom.runtime.link import LinkServer
 from octoloom.runtime.processes import end_with_parent
 
 
-@click.command()
+@click.command(short_help="Run one link.")
 @click.option("--name", required=True, help="The link's name. A process that restarts keeps it.")
 @click.option("--register", "register", required=True, metavar="HOST:PORT", help="Where the register listens.")
 @click.option("--app", default=APP, show_default=True, help="module:app or path/to/file.py:app")

@@ -15,7 +15,7 @@ from octoloom.runtime.register import RegisterServer
 from octoloom.runtime.supervisor import chain_names
 
 
-@click.command()
+@click.command(short_help="Run the register, which orders the chains.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=PORT, default=7070, show_default=True, help="The port for links; 0 is any free one.")
 @data_option

@@ -25,7 +25,7 @@ register_option = click.option(
 )
 
 
-@click.command()
+@click.command(short_help="Show every process and its role.")
 @json_option
 @data_option
 @register_option

@@ -11,7 +11,7 @@ from octoloom.core import tokens
 from octoloom.runtime.follower import check_name
 
 
-@click.command()
+@click.command(short_help="Print the token of a device.")
 @click.argument("device")
 @click.option(
     "--secret-file",

@@ -28,7 +28,7 @@ WATCH_S = 0.5
 NEWS_SHOWN = 8
 
 
-@click.command()
+@click.command(short_help="Run an app with all it needs on this machine.")
 @click.argument("app", default=APP, required=False, metavar="[APP]")
 @click.option("--replicas", type=click.IntRange(1, 100), default=1, show_default=True, help="Links per chain.")
 @click.option("--chains", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many chains.")

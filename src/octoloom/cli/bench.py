@@ -1,0 +1,29 @@
+"""`octoloom bench`: the benchmarks of the repository."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from octoloom.core.errors import UsageError
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+
+
+@click.command(short_help="Measure throughput and latency.", context_settings={"ignore_unknown_options": True})
+@click.argument("name", type=click.Choice(["chain"]))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(name: str, arguments: tuple[str, ...]) -> None:
+    """Measure throughput and latency, beside a peer. ARGUMENTS are the benchmark's own.
+
+    \b
+    Examples:
+      octoloom bench chain
+    """
+    script = BENCHMARKS / f"{name}.py"
+    if not script.is_file():
+        raise UsageError("benchmarks come with the repository, not with the package: clone it and run `make bench`")
+    raise click.exceptions.Exit(subprocess.call([sys.executable, str(script), *arguments]))
