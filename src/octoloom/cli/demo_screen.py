@@ -88,10 +88,9 @@ class DemoScreen:
         self.console.print(_verdicts_table(verdicts))
         self.console.print()
         applied, rejected = (sum(move.status == status for move in moves) for status in ("applied", "rejected"))
-        self.console.print(
-            f"{len(moves)} events sent: {applied} applied, {rejected} rejected by the rules of the game, "
-            f"{len(moves) - applied - rejected} with another end."
-        )
+        other = len(moves) - applied - rejected
+        sums = f"{applied} applied, {rejected} rejected by the rules of the game, {other} with another end"
+        self.console.print(f"{len(moves)} events sent: {sums}.")
         if all(verdict.held for verdict in verdicts):
             self.console.print("[bold green]Every promise held.[/]")
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from rich.console import Console
@@ -19,7 +18,7 @@ def console() -> Console:
     """The terminal's own width and colours; plain text of 100 columns in a pipe."""
     if sys.stdout.isatty():
         return Console(highlight=False)
-    return Console(highlight=False, width=int(os.environ.get("COLUMNS", WIDTH_PIPED)), no_color=True)
+    return Console(highlight=False, width=WIDTH_PIPED, no_color=True, force_terminal=False)
 
 
 def role_text(role: str) -> Text:

@@ -82,6 +82,7 @@ class Kept:
             assert self.child is not None
             begun = time.monotonic()
             code = await self.child.wait()
+            self.restarts += 1
             self._news(f"{self.name} ended {_how(code)}, and is started again")
             if time.monotonic() - begun > STEADY_S:
                 backoff_s = BACKOFF_FIRST_S
@@ -93,7 +94,6 @@ class Kept:
                     break
                 except (OctoloomError, OSError, TimeoutError) as error:
                     self._news(f"{self.name} did not come up: {error}")
-            self.restarts += 1
 
     async def leave(self) -> None:
         """Has it hand over its place in its chains, and end."""

@@ -1,0 +1,44 @@
+"""The demo, with everything real and everything short; and that it says so when a promise is broken."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+COMMAND = [sys.executable, "-m", "octoloom", "demo", "--quick"]
+PATIENCE_S = 120.0
+
+
+def test_the_quick_demo_keeps_every_promise() -> None:
+    result = subprocess.run(COMMAND, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "Every promise held." in result.stdout
+    for words in ("head killed", "middle killed", "tail killed", "whole again after", "0 with another end"):
+        assert words in result.stdout
+    assert "\x1b" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+def test_an_interrupt_stops_all_that_was_started(tmp_path: Path) -> None:
+    data = ["--data", str(tmp_path)]
+    process = subprocess.Popen([*COMMAND, *data], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "kill -9" in line:
+            break
+    else:
+        pytest.fail("it ended before anything was killed")
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 4
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read()
+    assert process.wait(PATIENCE_S) == 130
+    assert "Traceback" not in rest
+    assert "interrupted" in rest
+    _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
+    assert not alive
