@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import time
 from collections import deque
 from pathlib import Path
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from octoloom.cli.options import APP, PORT, data_option
 from octoloom.cli.screen import chains_table, console, processes_table
+from octoloom.core.errors import UsageError
 from octoloom.runtime import cluster_file, status
 from octoloom.runtime.app_files import AppFiles
 from octoloom.runtime.hosting import first_of
@@ -64,7 +66,21 @@ def command(
         port = register_port = 0
     plan = Plan(data, app, replicas, chains, host, register_port, port)
     AppFiles(app)
+    check_ports(plan)
     uvloop.run(_Run(plan, reload).run())
+
+
+def check_ports(plan: Plan) -> None:
+    """Whether the ports are free, asked before anything is started: here is who can name the options."""
+    devices = range(plan.device_port, plan.device_port + plan.replicas) if plan.device_port else ()
+    for port, option in [(plan.register_port, "--register-port"), *((port, "--port") for port in devices)]:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((plan.host, port))
+            except OSError as error:
+                text = f"cannot listen on {plan.host}:{port} ({error.strerror})"
+                raise UsageError(f"{text}: name another port with {option}, or use --ephemeral-ports") from error
 
 
 class _Run:
@@ -90,8 +106,8 @@ class _Run:
             if not self.ended.is_set():
                 loop.add_signal_handler(signal.SIGHUP, self._update, cluster)
                 await self._serve(cluster)
+                self._tell("stopping all that was started here")
         finally:
-            self._tell("stopping")
             await cluster.stop()
 
     async def _serve(self, cluster: Cluster) -> None:
@@ -105,6 +121,7 @@ class _Run:
             waits.append(self._watch(cluster, self.files))
         with self._display():
             await first_of(asyncio.shield(cluster.broken), *waits)
+        self.live = None
 
     def _display(self) -> contextlib.AbstractContextManager[object]:
         if not self.console.is_terminal:
