@@ -297,7 +297,7 @@ def test_the_next_link_is_promoted_with_what_it_has_and_the_device_resends_the_r
     line.put("a", 1, 2, b'"lost"')
     line.kill("a")
     line.view("b")
-    assert line["b"].is_head
+    assert line["b"].place.is_head
     assert line.versions() == {"b": 2}
 
     pending = [(1, "put", msgspec.Raw(b'"x"')), (2, "put", msgspec.Raw(b'"lost"'))]

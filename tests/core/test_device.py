@@ -364,21 +364,21 @@ def test_a_redirect_to_nowhere_waits_and_asks_again() -> None:
 
 def test_silence_is_pinged_once_and_then_hung_up_on() -> None:
     core = ready()
-    assert core.deadline() == 1000
-    assert core.on_time(999) == []
-    assert core.on_time(1000) == [Send(m.Ping())]
-    assert core.on_time(1500) == []
-    assert core.deadline() == 2500
-    assert core.on_time(2500) == [Hangup("the link is silent")]
+    assert core.deadline() == 500
+    assert core.on_time(499) == []
+    assert core.on_time(500) == [Send(m.Ping())]
+    assert core.on_time(700) == []
+    assert core.deadline() == 1500
+    assert core.on_time(1500) == [Hangup("the link is silent")]
     assert (core.phase, core.deadline()) == (Phase.OFFLINE, None)
 
 
 def test_any_message_is_a_sign_of_life() -> None:
     core = ready()
-    core.on_time(1000)
-    core.on_message(2400, m.Pong())
-    assert core.on_time(2500) == []
-    assert core.deadline() == 3400
+    core.on_time(500)
+    core.on_message(1400, m.Pong())
+    assert core.on_time(1500) == []
+    assert core.deadline() == 1900
 
 
 def test_a_pause_of_our_own_process_is_not_the_links_death() -> None:
@@ -389,7 +389,7 @@ def test_a_pause_of_our_own_process_is_not_the_links_death() -> None:
 def test_a_link_that_lives_but_never_answers_is_left() -> None:
     core = DeviceCore("lobby", "ada")
     core.on_connected(0)
-    for now in range(1000, 5000, 1000):
+    for now in range(500, 5000, 500):
         assert core.on_time(now) == [Send(m.Ping())]
         core.on_message(now, m.Pong())
     assert core.on_time(5000) == [Hangup("the link does not answer the bootstrap")]

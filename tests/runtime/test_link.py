@@ -235,7 +235,7 @@ def test_a_new_link_learns_and_takes_over() -> None:
                 there.links.append(new)
                 await there.lose(old)
                 await until(lambda: there.settled(2))
-                assert new.chains["c"].is_tail
+                assert new.chains["c"].place.is_tail
                 assert (await ada.send("add", 1)).status == "applied"
                 assert ada.state["n"] == 6
                 await until(lambda: len(set(digests(there.links))) == 1)

@@ -79,9 +79,16 @@ class Audience:
         if welcome.version > self.space.committed:
             self.newcomers[connection] = welcome
             return []
-        assert welcome.version == self.version, "publish before you welcome"
-        self.watching[connection] = None
+        if welcome.version == self.version:
+            self.watching[connection] = None
+        else:
+            self._put_behind(connection, welcome.version)
         return [Tell(connection, welcome)]
+
+    def _put_behind(self, connection: int, version: int) -> None:
+        """It joins the others as soon as both can be brought to the same version."""
+        self.lagging[connection] = Lagging(version)
+        self._returning[connection] = None
 
     def drop(self, connection: int) -> None:
         self.watching.pop(connection, None)
@@ -188,6 +195,5 @@ class Audience:
         for connection, welcome in list(self.newcomers.items()):
             if welcome.version <= self.space.committed:
                 del self.newcomers[connection]
-                self.lagging[connection] = Lagging(welcome.version)
-                self._returning[connection] = None
+                self._put_behind(connection, welcome.version)
                 out.append(Tell(connection, welcome))

@@ -28,19 +28,16 @@ from collections.abc import Callable
 from octoloom.core import link_messages as say
 from octoloom.core.admission import Limits
 from octoloom.core.app import App
-from octoloom.core.effects import Effect, Report, ToPeer
+from octoloom.core.effects import Effect, ToPeer
 from octoloom.core.event import Change, Event
 from octoloom.core.head import Head
-from octoloom.core.register_messages import Directory, Ready, Suspect, View, Whole
+from octoloom.core.neighbours import Neighbours
+from octoloom.core.place import NO_VIEW, find
+from octoloom.core.register_messages import Directory, Ready, View, Whole
+from octoloom.core.reports import Reports
 from octoloom.core.service import Service
 from octoloom.core.space import Space
 from octoloom.core.tail import Tail
-
-SUSPECT_AFTER_MS = 400
-SUSPECT_EVERY_MS = 200
-REPORT_EVERY_MS = 500
-
-NO_VIEW = View(chain="", epoch=0, generation=0, links=[], whole=[])
 
 
 class Chain:
@@ -53,6 +50,7 @@ class Chain:
         self.me = me
         self.limits = limits or Limits()
         self.view = NO_VIEW
+        self.place = find(me, NO_VIEW)
         self.whole = False
         self.suspended = False
         """Another link knows a newer view: serve nobody until this one knows it too."""
@@ -60,63 +58,19 @@ class Chain:
         self.head = Head(self.limits, dice, self._on_event)
         self.tail = Tail(app)
         self.service = Service(self)
-        self._out: list[Effect] = []
-        self._events: dict[str, list[Event]] = {}
-        self._changes: dict[str, list[Change]] = {}
-        self._acks: dict[str, int] = {}
-        self._replaced: dict[str, None] = {}
-        self._connected: dict[str, None] = {}
-        self._early: dict[str, say.Hello] = {}
-        self._following: dict[str, None] = {}
-        """Who gets our stream: the lower neighbour, and the learner if this is the tail."""
-        self._up_open = False
+        self.neighbours = Neighbours(self)
+        self.reports = Reports()
         self._learnt = False
-        self._missing_since: dict[str, int] = {}
-        self._complained_ms = 0
-        self._reported: Ready | Whole | None = None
-        self._reported_ms = 0
-
-    # Where this link stands.
+        self._out: list[Effect] = []
 
     @property
     def epoch(self) -> int:
         return self.view.epoch
 
     @property
-    def is_member(self) -> bool:
-        return self.me in self.view.links
-
-    @property
-    def is_head(self) -> bool:
-        return self.view.head == self.me
-
-    @property
-    def is_tail(self) -> bool:
-        return self.view.tail == self.me
-
-    @property
-    def is_learner(self) -> bool:
-        return self.view.learner == self.me
-
-    @property
-    def upper(self) -> str:
-        """The link to keep a connection to: the neighbour above, or the tail that a learner follows."""
-        if self.is_learner:
-            return self.view.tail
-        if not self.is_member or self.is_head:
-            return ""
-        return self.view.links[self.view.links.index(self.me) - 1]
-
-    @property
-    def lower(self) -> str:
-        if not self.is_member or self.is_tail:
-            return ""
-        return self.view.links[self.view.links.index(self.me) + 1]
-
-    @property
     def serving(self) -> bool:
         """May this link talk to devices (as head) and observers?"""
-        return self.is_member and self.whole and not self.suspended
+        return self.whole and self.place.is_member and not self.suspended
 
     @property
     def _is_last_copy(self) -> bool:
@@ -145,110 +99,83 @@ class Chain:
             self._on_new_epoch(now, view)
 
     def _on_same_epoch(self, view: View) -> None:
-        was_learner, self.view = self.is_learner, view
-        if view.learner != self.me and was_learner:
+        """Only the learner and who is whole can change within an epoch."""
+        before = self.place
+        self.view, self.place = view, find(self.me, view)
+        if before.is_learner != self.place.is_learner:
             self._forget()
-        for peer in [peer for peer in self._following if peer not in (self.lower, view.learner)]:
-            del self._following[peer]
-        if self.is_learner and not was_learner:
-            self._forget()
-            self._say_hello()
-        self._greet_early()
+            self.neighbours.say_hello()
+        for peer in [peer for peer in self.neighbours.following if peer not in (self.place.lower, view.learner)]:
+            del self.neighbours.following[peer]
+        self.neighbours.greet_early()
 
     def _on_new_epoch(self, now: int, view: View) -> None:
-        was_head, was_tail, was_member = self.is_head, self.is_tail, self.is_member
-        joined = self.me in view.links and not was_member
-        if view.generation != self.view.generation or self.me not in view.links:
+        before, place = self.place, find(self.me, view)
+        if view.generation != self.view.generation or not place.is_member:
             self._forget()
-        self.view, self.suspended = view, False
-        self._up_open, self._learnt = False, False
-        self._following.clear()
-        self._missing_since = {peer: now for peer in (self.upper, self.lower) if peer}
-        if not self.is_member:
-            self._say_hello()
-            return
+        self.view, self.place = view, place
+        self.suspended, self._learnt = False, False
+        self.neighbours.on_new_epoch()
+        self.reports.missing = {peer: now for peer in (place.upper, place.lower) if peer and place.is_member}
         self.whole = self.whole or self.me in view.whole
-        if self.is_head and not was_head:
+        if place.is_head and not before.is_head:
             self._become_head(now)
-        self._change_tail(was_tail, joined)
-        self._say_hello()
-        self._greet_early()
-
-    def _greet_early(self) -> None:
-        """Answer those who said hello before this link knew that they would."""
-        for peer in [peer for peer, hello in self._early.items() if hello.epoch <= self.epoch]:
-            hello = self._early.pop(peer)
-            if hello.epoch == self.epoch:
-                self._on_hello(peer, hello)
+        if before.is_tail and not place.is_tail:
+            self.tail.leave_office()
+        elif place.is_tail and self.whole and not before.is_tail:
+            # Whoever was in the view before takes over from a tail that was lost.
+            self._out.extend(self.tail.take_office(self.spaces, suspicious=before.is_member))
+        self.neighbours.say_hello()
+        self.neighbours.greet_early()
 
     def _become_head(self, now: int) -> None:
         self.head.take_office(now, self.spaces.values())
         for space in self.spaces.values():
             self._commit(space, space.version)
 
-    def _change_tail(self, was_tail: bool, joined: bool) -> None:
-        if was_tail and not self.is_tail:
-            self.tail.leave_office()
-        elif self.is_tail and self.whole and not was_tail:
-            self._out.extend(self.tail.take_office(self.spaces, suspicious=not joined))
-
     def _forget(self) -> None:
         """This link is out of the view, or history starts anew: nothing that it holds counts any more."""
         self.service.send_all_away()
         self.tail.leave_office()
-        self.whole = self._learnt = self._up_open = False
+        self.neighbours.on_new_epoch()
+        self.neighbours.forget_batches()
+        self.whole = self._learnt = False
         self.spaces = {}
-        for batch in (self._events, self._changes, self._acks, self._replaced, self._following):
-            batch.clear()
 
     def _standing(self) -> Ready | Whole | None:
-        """What the register does not know yet."""
-        if self.is_learner and self._learnt:
+        """What the register's view does not show yet."""
+        if self.place.is_learner and self._learnt:
             return Ready(self.chain, self.epoch)
-        if self.is_member and self.whole and self.me not in self.view.whole:
+        if self.place.is_member and self.whole and self.me not in self.view.whole:
             return Whole(self.chain, self.epoch)
         return None
 
-    def _report_standing(self, now: int) -> None:
-        """Tell the register, and again and again until it knows: a report can be lost, or come too early."""
-        standing = self._standing()
-        if standing is None:
-            self._reported = None
-        elif standing != self._reported or now >= self._reported_ms + REPORT_EVERY_MS:
-            self._reported, self._reported_ms = standing, now
-            self._out.append(Report(standing))
-
     def on_register_up(self, now: int) -> None:
-        """The register is there again: it may have missed the last report."""
-        self._reported = None
+        self.reports.repeat()
 
     # Neighbours.
 
     def on_peer_up(self, now: int, peer: str) -> None:
-        self._connected[peer] = None
-        if peer == self.upper:
-            self._say_hello()
+        self.neighbours.connected[peer] = None
+        if peer == self.place.upper:
+            self.neighbours.say_hello()
 
     def on_peer_down(self, now: int, peer: str) -> None:
-        self._connected.pop(peer, None)
-        self._following.pop(peer, None)
-        self._early.pop(peer, None)
-        if peer in (self.upper, self.lower):
-            self._missing_since.setdefault(peer, now)
-        if peer == self.upper:
-            self._up_open = self._learnt = False
-            if self.is_learner:
-                self._forget()
+        self.neighbours.on_down(peer)
+        if self.place.is_member and peer in (self.place.upper, self.place.lower):
+            self.reports.missing.setdefault(peer, now)
+        if peer == self.place.upper and self.place.is_learner:
+            self._forget()
 
     def on_message(self, now: int, peer: str, message: say.LinkMessage) -> None:
         if message.epoch != self.epoch:
             self._on_other_epoch(peer, message)
         elif isinstance(message, say.Hello):
-            self._on_hello(peer, message)
-        elif peer == self.upper:
-            self._missing_since.pop(peer, None)
+            self.neighbours.on_hello(peer, message)
+        elif peer == self.place.upper:
+            self.reports.missing.pop(peer, None)
             self._on_message_from_above(message)
-        elif peer == self.lower:
+        elif peer == self.place.lower:
             self._on_message_from_below(now, peer, message)
 
     def _on_other_epoch(self, peer: str, message: say.LinkMessage) -> None:
@@ -259,7 +186,7 @@ class Chain:
         elif message.epoch < self.epoch:
             self._out.append(ToPeer(peer, say.Stale(self.chain, self.epoch)))
         elif isinstance(message, say.Hello):
-            self._early[peer] = message
+            self.neighbours.on_hello(peer, message)
 
     def _on_message_from_above(self, message: say.LinkMessage) -> None:
         if isinstance(message, say.Events):
@@ -268,7 +195,7 @@ class Chain:
             for name, version in message.versions:
                 self._on_ack(self.space(name), version)
         elif isinstance(message, say.Welcome):
-            self._on_welcome(message)
+            self.neighbours.on_welcome(message)
         elif isinstance(message, say.Synced):
             self._on_synced()
         elif not self.whole:
@@ -277,80 +204,18 @@ class Chain:
     def _on_message_from_below(self, now: int, peer: str, message: say.LinkMessage) -> None:
         if isinstance(message, say.Changes):
             self._on_changes(peer, message)
-        elif (
-            isinstance(message, say.Snapshot) and message.snapshot.version > self.space(message.snapshot.space).version
-        ):
+        elif isinstance(message, say.Snapshot):
             space = self.space(message.snapshot.space)
-            space.restore(message.snapshot)
-            self._on_replaced(now, space)
-
-    # Making two neighbours agree.
-
-    def _say_hello(self) -> None:
-        if not self.upper or self.upper not in self._connected:
-            return
-        self._out.append(ToPeer(self.upper, say.Hello(self.chain, self.epoch, self._positions())))
-
-    def _positions(self) -> list[say.Position]:
-        return [say.Position(s.name, s.next_chain_sequencer, s.version) for s in self.spaces.values()]
-
-    def _on_hello(self, peer: str, hello: say.Hello) -> None:
-        """Send the lower neighbour (or the learner) what it lacks, and stream from here on."""
-        if peer != self.lower and not self._may_teach(peer):
-            self._early[peer] = hello
-            return
-        self._missing_since.pop(peer, None)
-        self._following[peer] = None
-        self._out.append(ToPeer(peer, say.Welcome(self.chain, self.epoch, self._positions())))
-        theirs = {position.space: position for position in hello.positions}
-        for space in self.spaces.values():
-            at = theirs.get(space.name, say.Position(space.name, 1, 0))
-            self._bring_down(peer, space, at)
-        committed = [(space.name, space.committed) for space in self.spaces.values()]
-        self._out.append(ToPeer(peer, say.Ack(self.chain, self.epoch, committed)))
-        self._out.append(ToPeer(peer, say.Synced(self.chain, self.epoch)))
-
-    def _may_teach(self, peer: str) -> bool:
-        """Only the tail teaches, and not while it has doubts: the learner would take over what is on trial."""
-        return self.is_tail and peer == self.view.learner and not self.tail.trying
-
-    def _bring_down(self, peer: str, space: Space, at: say.Position) -> None:
-        assert at.version >= space.version or peer not in self.view.whole, "a whole link lacks a version held above it"
-        changes = space.ring.since(at.version) if at.version else None
-        if at.version < space.version and changes is None:
-            self._out.append(ToPeer(peer, say.Snapshot(self.chain, self.epoch, space.snapshot())))
-            return
-        # Events first: a kill moves the receiver's next number beyond events that it has not got yet.
-        events = space.events_from(at.next_chain_sequencer)
-        if events:
-            self._out.append(ToPeer(peer, say.Events(self.chain, self.epoch, space.name, events)))
-        if at.version < space.version and changes:
-            self._out.append(ToPeer(peer, say.Changes(self.chain, self.epoch, space.name, changes)))
-
-    def _on_welcome(self, welcome: say.Welcome) -> None:
-        """Send the upper neighbour what it lacks, and stream from here on."""
-        if self.is_learner:
-            return
-        theirs = {position.space: position.version for position in welcome.positions}
-        for space in self.spaces.values():
-            version = theirs.get(space.name, 0)
-            if version < space.version:
-                self._bring_up(space, version)
-        self._up_open = True
-
-    def _bring_up(self, space: Space, version: int) -> None:
-        changes = space.ring.since(version)
-        if changes is None:
-            self._out.append(ToPeer(self.upper, say.Snapshot(self.chain, self.epoch, space.snapshot())))
-        else:
-            self._out.append(ToPeer(self.upper, say.Changes(self.chain, self.epoch, space.name, changes)))
+            if message.snapshot.version > space.version:
+                space.restore(message.snapshot)
+                self._on_replaced(now, space)
 
     def _on_synced(self) -> None:
-        if self.is_learner:
+        if self.place.is_learner:
             self._learnt = True
         elif not self.whole:
             self.whole = True
-            if self.is_tail:
+            if self.place.is_tail:
                 self._out.extend(self.tail.take_office(self.spaces, suspicious=False))
 
     def _learn(self, message: say.LinkMessage) -> None:
@@ -363,12 +228,12 @@ class Chain:
                 if change.version == space.version + 1:
                     space.apply(change)
 
-    # The streams.
+    # Events down, changes up.
 
     def _on_event(self, space: Space, event: Event) -> None:
         """The replica has a new event: pass it on, and compute it if this is the tail."""
-        self._events.setdefault(space.name, []).append(event)
-        if self.is_tail and self.whole:
+        self.neighbours.queue_event(space, event)
+        if self.place.is_tail and self.whole:
             self.tail.on_event(space, event)
 
     def _on_events(self, message: say.Events) -> None:
@@ -384,29 +249,27 @@ class Chain:
                 space.apply(change)
                 self._on_change(space, change)
             elif change.version > space.version:
-                # Something is missing in between: ask to be brought up to date.
-                self._out.append(ToPeer(peer, say.Welcome(self.chain, self.epoch, self._positions())))
+                self.neighbours.ask_again(peer)
                 return
 
     def _on_change(self, space: Space, change: Change) -> None:
         """The replica has a new version: pass it on, or commit it if this is the head."""
-        self._changes.setdefault(space.name, []).append(change)
-        if self.is_head:
+        self.neighbours.queue_change(space, change)
+        if self.place.is_head:
             self.head.on_change(space, change)
             self.service.note(space, change)
             self._commit(space, change.version)
 
     def _on_replaced(self, now: int, space: Space) -> None:
         """The replica jumped to a later version: so must the links above, and devices here start over."""
-        self._changes.pop(space.name, None)
-        self._replaced[space.name] = None
-        if self.is_head:
+        self.neighbours.queue_replaced(space)
+        if self.place.is_head:
             self.service.start_over(now, space)
             self._commit(space, space.version)
 
     def _commit(self, space: Space, version: int) -> None:
         space.committed = version
-        self._acks[space.name] = version
+        self.neighbours.queue_ack(space)
         self.service.committed(space)
 
     def _on_ack(self, space: Space, version: int) -> None:
@@ -417,61 +280,26 @@ class Chain:
 
     def on_trial(self, now: int, space: str, fatal: list[int]) -> None:
         self.tail.on_trial(space, fatal)
-        self._greet_early()
+        self.neighbours.greet_early()
 
     def deadline(self) -> int | None:
         """When `flush` wants to be called, if nothing else happens before."""
-        if self.is_tail and self.tail.busy and not self.suspended:
+        if self.place.is_tail and self.tail.busy and not self.suspended:
             return 0
-        times = []
-        if self.is_head and self.serving and (due := self.head.deadline()) is not None:
-            times.append(due)
-        if self._standing() is not None:
-            times.append(self._reported_ms + REPORT_EVERY_MS)
-        if self._missing_since:
-            times.append(
-                max(min(self._missing_since.values()) + SUSPECT_AFTER_MS, self._complained_ms + SUSPECT_EVERY_MS)
-            )
-        return min(times, default=None)
+        times = [self.reports.deadline(self._standing())]
+        if self.place.is_head and self.serving:
+            times.append(self.head.deadline())
+        return min((time for time in times if time is not None), default=None)
 
     def flush(self, now: int) -> list[Effect]:
         """End the turn: compute, and hand out everything that the turn brought."""
-        if self.is_head and self.serving:
+        if self.place.is_head and self.serving:
             self.head.fire(now, self.spaces)
-        if self.is_tail and self.serving:
+        if self.place.is_tail and self.serving:
             for space, change in self.tail.compute(self.epoch, careful=self._is_last_copy, out=self._out):
                 self._on_change(space, change)
-        self._stream()
+        self.neighbours.stream()
         self.service.publish()
-        self._complain(now)
-        self._report_standing(now)
+        self._out.extend(self.reports.due(now, self.chain, self.epoch, self._standing()))
         out, self._out = self._out, []
         return out
-
-    def _stream(self) -> None:
-        for peer in self._following:
-            self._stream_down(peer)
-        if self._up_open:
-            for name in self._replaced:
-                self._out.append(ToPeer(self.upper, say.Snapshot(self.chain, self.epoch, self.spaces[name].snapshot())))
-            for name, changes in self._changes.items():
-                self._out.append(ToPeer(self.upper, say.Changes(self.chain, self.epoch, name, changes)))
-        self._events, self._changes, self._acks, self._replaced = {}, {}, {}, {}
-
-    def _stream_down(self, peer: str) -> None:
-        for name, events in self._events.items():
-            self._out.append(ToPeer(peer, say.Events(self.chain, self.epoch, name, events)))
-        if peer != self.lower:
-            for name, changes in self._changes.items():
-                self._out.append(ToPeer(peer, say.Changes(self.chain, self.epoch, name, changes)))
-        elif self._acks:
-            self._out.append(ToPeer(peer, say.Ack(self.chain, self.epoch, list(self._acks.items()))))
-
-    def _complain(self, now: int) -> None:
-        """Tell the register of neighbours that have been out of reach for too long."""
-        if now < self._complained_ms + SUSPECT_EVERY_MS:
-            return
-        for peer, since in self._missing_since.items():
-            if now >= since + SUSPECT_AFTER_MS:
-                self._complained_ms = now
-                self._out.append(Report(Suspect(self.chain, self.epoch, peer)))

@@ -84,7 +84,7 @@ class Service:
         fault = self._fault(request.space) or self._device_fault(request)
         if fault is not None:
             self._refuse(connection, *fault)
-        elif not chain.is_head or not chain.serving:
+        elif not chain.place.is_head or not chain.serving:
             self._redirect(connection)
         elif self._is_ahead(request):
             self._end(connection, LATER)

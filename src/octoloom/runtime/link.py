@@ -144,7 +144,7 @@ class LinkServer:
             chain.on_register_up(now)
             self._turns.mark(chain)
         address = LinkAddress(self.id, self.peer_address, self.url, os.getpid(), self.app.name)
-        return Enlist(address, {name: chain.epoch for name, chain in self.chains.items() if chain.is_member})
+        return Enlist(address, {name: chain.epoch for name, chain in self.chains.items() if chain.place.is_member})
 
     def _on_declined(self, declined: Declined) -> None:
         _log.warning("the register declines %s: %s (%s)", self.id, declined.detail, declined.code)
@@ -162,7 +162,7 @@ class LinkServer:
                 before = chain.epoch
                 chain.on_directory(self.clock.now(), directory)
                 self._turns.mark(chain)
-                self.peers.call(name, chain.upper)
+                self.peers.call(name, chain.place.upper)
                 if chain.epoch != before:
                     role = stats.role_of(chain)
                     _log.info("%s is %s of %s in epoch %d: %s", self.id, role, name, view.epoch, " ".join(view.links))

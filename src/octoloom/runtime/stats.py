@@ -36,11 +36,11 @@ class Digests:
 
 def role_of(chain: Chain) -> str:
     """What a link is in a chain, for people: a lone link is head and tail."""
-    if chain.is_learner:
+    if chain.place.is_learner:
         return "learner"
-    if not chain.is_member:
+    if not chain.place.is_member:
         return "outside"
-    roles = [word for word, holds in (("head", chain.is_head), ("tail", chain.is_tail)) if holds]
+    roles = [word for word, holds in (("head", chain.place.is_head), ("tail", chain.place.is_tail)) if holds]
     return "+".join(roles) or "middle"
 
 

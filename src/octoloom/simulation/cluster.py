@@ -83,7 +83,7 @@ class Cluster:
         door._admit = watched
 
     def after_turn(self, link: LinkNode, chain: Chain) -> None:
-        if chain.is_head and chain.whole:
+        if chain.place.is_head and chain.whole:
             for space in chain.spaces.values():
                 self.checker.on_committed(link, chain, space)
 
@@ -178,6 +178,9 @@ class Cluster:
         crowd = [self._congest, self._reset_channel, self._drop_device, self._cut]
         everything = [*links, *sleep, *network, *devices, *crowd]
         chosen = dice.choice([links, links + devices, sleep + network, devices + sleep, crowd + links, everything])
+        if self.poisonous:
+            # Poison and a crash at the same time may end all whole links, and that is nobody's fault but theirs.
+            chosen = [*devices, self._congest, self._reset_channel]
         for _ in range(dice.choice([0, 3, 8, 16, 24])):
             self.world.at(dice.randrange(FAULTS_FROM_MS, FAULTS_UNTIL_MS), dice.choice(chosen))
 

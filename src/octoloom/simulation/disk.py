@@ -23,6 +23,12 @@ class Disk:
         other._pending, other._queue = dict(self._pending), dict(self._queue)
         return other
 
+    def without_queue(self) -> Disk:
+        """A copy for a second process. (The real store is locked, so what is queued is never taken up twice.)"""
+        other = self.copy()
+        other._queue.clear()
+        return other
+
     def commit(self, step: Persist) -> None:
         self._place = (step.next_sequencer, step.version, step.generation)
         for sequencer in step.removed:

@@ -170,7 +170,7 @@ class LinkNode:
 
     def on_open(self, channel: Channel) -> None:
         if channel.purpose == "register":
-            member_of = {name: chain.epoch for name, chain in self.chains.items() if chain.is_member}
+            member_of = {name: chain.epoch for name, chain in self.chains.items() if chain.place.is_member}
             channel.send(self, Enlist(LinkAddress(self.name, self.name, self.name), member_of))
             if self.leaving:
                 channel.send(self, Leave())
@@ -217,13 +217,13 @@ class LinkNode:
     def _keep_dialled(self, chain: Chain) -> None:
         """Keep one connection to the upper neighbour, whoever that is."""
         mine = self._dialled.get(chain.chain)
-        if mine is not None and mine.ends[1].name != chain.upper:
+        if mine is not None and mine.ends[1].name != chain.place.upper:
             del self._dialled[chain.chain]
             mine.close(self)
             self._close_peer(mine, chain.chain)
             mine = None
-        if mine is None and chain.upper:
-            called = self.cluster.links.get(chain.upper)
+        if mine is None and chain.place.upper:
+            called = self.cluster.links.get(chain.place.upper)
             channel = self.cluster.network.dial(self, called, f"peer {chain.chain}")
             if channel is not None:
                 self._dialled[chain.chain] = channel
@@ -394,7 +394,7 @@ class DeviceNode:
         """The same device a second time, with a copy of the store as it is now, or as it was."""
         source = self.world.dice.choice([self.store, *self.backups])
         self.rolled_back = True
-        return DeviceNode(self.cluster, self.device, self.space, 0, source.copy())
+        return DeviceNode(self.cluster, self.device, self.space, 0, source.without_queue())
 
     def drop_connection(self) -> None:
         if self._channel is not None:

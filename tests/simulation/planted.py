@@ -1,0 +1,294 @@
+"""Bugs to plant in the cores, one at a time: each replaces one method by a wrong one.
+
+They are the mistakes that the protocol invites: those of its first sketch, and those that its rules exist to prevent.
+A checker that does not find them within a bounded number of seeds is no checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from msgspec import structs
+
+from octoloom.core import link_messages as say
+from octoloom.core.admission import Door
+from octoloom.core.audience import Audience
+from octoloom.core.chain import Chain
+from octoloom.core.compute import Worker
+from octoloom.core.device_book import DeviceBook
+from octoloom.core.event import Kill
+from octoloom.core.head import Head
+from octoloom.core.neighbours import Neighbours
+from octoloom.core.recorder import Recorder
+from octoloom.core.register_messages import Ready, View, Whole
+from octoloom.core.ring import Ring
+from octoloom.core.roster import Roster
+from octoloom.core.service import Service
+from octoloom.core.space import DeviceHistory, Space
+from octoloom.core.tail import Tail
+
+PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {}
+
+
+def plant(owner: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as a wrong version of `owner.name`; it is given the right one first."""
+
+    def register(wrong: Callable[..., Any]) -> Callable[..., Any]:
+        @contextmanager
+        def planted() -> Iterator[None]:
+            right = owner.__dict__[name]
+            call = right.__func__ if isinstance(right, staticmethod) else right
+            value = property(lambda self: wrong(right.fget, self)) if isinstance(right, property) else None
+            setattr(owner, name, value or (lambda *args, **kwargs: wrong(call, *args, **kwargs)))
+            try:
+                yield
+            finally:
+                setattr(owner, name, right)
+
+        PLANTS[wrong.__name__] = planted
+        return wrong
+
+    return register
+
+
+# The first sketch's own mistakes.
+
+
+@plant(DeviceHistory, "next")
+def sketch_less_than(right: Any, self: DeviceHistory) -> int:
+    """The sketch's `<` for `<=`: the number of the highest live event is handed out again."""
+    return max(next(reversed(self.live), 1) - 1, self.highest_done()) + 1
+
+
+@plant(DeviceHistory, "highest_done")
+def trims_ignored_at_bootstrap(right: Any, self: DeviceHistory) -> int:
+    """A device that lost its store is not told that its old numbers are taken."""
+    return 0
+
+
+@plant(Space, "_kill")
+def tombstones_treated_as_live(right: Any, self: Space, kill: Kill) -> None:
+    """A killed event stays among the live ones."""
+    event = self.events.get(kill.chain_sequencer)
+    right(self, kill)
+    if event is not None:
+        self.device(kill.device).live[kill.sequencer] = kill.chain_sequencer
+        self.events[kill.chain_sequencer] = event
+        self.events = dict(sorted(self.events.items()))
+
+
+@plant(DeviceHistory, "settle")
+def max_instead_of_watermark(right: Any, self: DeviceHistory, kill: Kill) -> None:
+    """Everything up to the highest killed number counts as done, deferred events too."""
+    right(self, kill)
+    self.seen.advance(self.highest_done())
+
+
+# Epochs and views.
+
+
+@plant(Chain, "on_message")
+def epoch_not_checked(right: Any, self: Chain, now: int, peer: str, message: Any) -> None:
+    """A zombie's messages are obeyed."""
+    if not isinstance(message, say.Stale):
+        message = structs.replace(message, epoch=self.epoch)
+    right(self, now, peer, message)
+
+
+@plant(Service, "_is_ahead")
+def zombie_serves_the_past(right: Any, self: Service, request: Any) -> bool:
+    """A head that slept through a failover shows a returning device an older state."""
+    return False
+
+
+@plant(Chain, "_forget")
+def removed_link_remembers(right: Any, self: Chain) -> None:
+    """A link that was taken out of the view comes back with what it had."""
+    spaces = self.spaces
+    right(self)
+    self.spaces = spaces
+
+
+@plant(Chain, "_standing")
+def learner_counts_as_whole(right: Any, self: Chain) -> Ready | Whole | None:
+    """A joining link says that it is whole before it has caught up."""
+    if self.place.is_member and not self.whole:
+        return Whole(self.chain, self.epoch)
+    standing: Ready | Whole | None = right(self)
+    return standing
+
+
+@plant(Chain, "_on_new_epoch")
+def new_tail_does_not_wait(right: Any, self: Chain, now: int, view: View) -> None:
+    """A link that joined computes at once, from wherever it is."""
+    right(self, now, view)
+    if self.place.is_member and not self.whole:
+        self.whole = True
+        if self.place.is_tail:
+            self._out.extend(self.tail.take_office(self.spaces, suspicious=False))
+
+
+@plant(Roster, "heard_since")
+def stayers_not_heard(right: Any, self: Roster, link: str, time: int) -> bool:
+    """The register lets a link go without hearing from one who stays: that one may be dead as well."""
+    return self.present(link)
+
+
+# Commits and changes.
+
+
+@plant(Service, "publish")
+def kill_before_commit(right: Any, self: Service) -> None:
+    """Watchers see what the link has computed, committed or not."""
+    for name in self._audiences:
+        space = self._chain.spaces.get(name)
+        if space is not None and space.committed < space.version:
+            space.committed = space.version
+            self._stirred[name] = None
+    right(self)
+
+
+@plant(Ring, "since")
+def ring_trimmed_early(right: Any, self: Ring, version: int) -> Any:
+    """Where the ring no longer has all changes, it gives those that it has."""
+    if self._changes and version < self._changes[-1].version:
+        return [change for change in self._changes if change.version > version]
+    return right(self, version)
+
+
+@plant(Neighbours, "on_welcome")
+def upper_is_not_brought_up(right: Any, self: Neighbours, welcome: say.Welcome) -> None:
+    """After a failover the lower link streams on and does not send what the upper one missed."""
+    self.up_open = not self._chain.place.is_learner
+
+
+@plant(Neighbours, "_bring_down")
+def kills_before_events(right: Any, self: Neighbours, peer: str, space: Space, at: say.Position) -> None:
+    """A joining link hears of kills first, and then takes older live events for ones that it had."""
+    out = self._chain._out
+    start = len(out)
+    right(self, peer, space, at)
+    out[start:] = reversed(out[start:])
+
+
+@plant(Service, "_end")
+def fenced_at_the_end_of_the_turn(right: Any, self: Service, connection: int, message: Any) -> None:
+    """What a fenced connection brings in the same turn is still taken."""
+    self._tell(connection, message, close=True)
+
+
+@plant(Neighbours, "_bring_down")
+def events_not_resent(right: Any, self: Neighbours, peer: str, space: Space, at: say.Position) -> None:
+    """After a middle link died the events that died with it are not sent again."""
+    if at.version < space.version or peer not in self._chain.view.whole:
+        right(self, peer, space, at)
+
+
+@plant(Space, "restore")
+def snapshot_drops_newer_events(right: Any, self: Space, snapshot: Any) -> None:
+    """A link that is brought up to date from below forgets the events that have not come down yet."""
+    self.events.clear()
+    right(self, snapshot)
+
+
+@plant(Space, "snapshot")
+def trims_missing_in_snapshot(right: Any, self: Space) -> Any:
+    """A snapshot does not carry what is remembered of the devices."""
+    devices, self.devices = self.devices, {}
+    try:
+        return right(self)
+    finally:
+        self.devices = devices
+
+
+# The door and the devices.
+
+
+@plant(Door, "send")
+def gaps_are_taken(right: Any, self: Door, now: int, session: Any, events: Any, space: Space) -> Any:
+    """The head takes whatever number comes."""
+    if events and events[0][0] > session.expected:
+        session.expected = events[0][0]
+    return right(self, now, session, events, space)
+
+
+@plant(Service, "_let_in")
+def older_connection_not_fenced(
+    right: Any, self: Service, now: int, connection: int, request: Any, space: Space
+) -> None:
+    """Two connections of one device both send."""
+    door = self._chain.head.door
+    older = door.owners_of(space.name).get(request.device)
+    session = door.sessions.get(older) if older is not None else None
+    if older is not None:
+        door.owners[space.name].pop(request.device)
+    right(self, now, connection, request, space)
+    if session is not None and older is not None:
+        door.sessions[older] = session
+
+
+@plant(DeviceHistory, "outcome")
+def reused_number_reported_as_resent(right: Any, self: DeviceHistory, sequencer: int, digest: int) -> Any:
+    """The digest is not looked at: an older copy's other event is reported as applied."""
+    settled = self.recent.get(sequencer)
+    return right(self, sequencer, settled.digest if settled else digest)
+
+
+@plant(DeviceBook, "doubt_queue")
+def older_copy_sends_its_queue(right: Any, self: DeviceBook, draft: Any) -> None:
+    """A device with an older copy of its store sends what it had queued then, though that is long done."""
+
+
+@plant(DeviceBook, "skip_to")
+def device_keeps_its_own_number(right: Any, self: DeviceBook, sequencer: int) -> None:
+    """The device does not take over the next number that the welcome names."""
+
+
+@plant(Audience, "_committed_since")
+def slow_watcher_misses_a_change(right: Any, self: Audience, version: int) -> Any:
+    """A watcher that fell behind is not told the first change that it missed."""
+    changes = right(self, version)
+    return changes[1:] if changes and len(changes) > 1 else changes
+
+
+@plant(Audience, "_owe")
+def lagging_device_loses_outcomes(right: Any, self: Audience, kills: Any, out: Any) -> None:
+    """The outcomes of a device that could not keep up are dropped."""
+
+
+# Compute.
+
+
+@plant(Recorder, "undo")
+def rejected_event_leaves_traces(right: Any, self: Recorder) -> None:
+    """The writes of a rejected event stay."""
+    self.keep()
+
+
+@plant(Tail, "_try")
+def poison_is_not_tried_first(right: Any, self: Tail, space: Space, out: Any) -> None:
+    """The next tail computes what killed the last one, and so on until none is left."""
+    worker = self.workers.get(space.name)
+    if worker is not None:
+        worker.cleared = 1 << 60
+
+
+@plant(Worker, "_retry")
+def deferred_events_are_forgotten(right: Any, self: Worker, step: Any) -> None:
+    """An event that was deferred is never tried again."""
+
+
+@plant(Head, "take_office")
+def new_head_forgets_timers(right: Any, self: Head, now: int, spaces: Any) -> None:
+    """Timers that were set under an earlier head never go off."""
+    right(self, now, [])
+
+
+@plant(Head, "_ring")
+def timer_goes_off_twice(right: Any, self: Head, now: int, space: Space, number: int) -> None:
+    """A new head fires what the old one has fired already."""
+    timer = space.timers.get(number)
+    if timer is not None:
+        self.door.put(now, space, "@timer", number, timer.name, timer.payload)

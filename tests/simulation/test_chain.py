@@ -1,0 +1,42 @@
+"""The search for a history that breaks a promise, in short; and the proof that it would find one.
+
+`make simulate` is the long form. How many seeds are tried here is a matter of time: about half a minute on two cores.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from octoloom.simulation.search import transcript, try_seeds
+from tests.simulation.planted import PLANTS
+
+HISTORIES = 2_000
+SHARE = 100
+BOUND = 300
+"""Within so many seeds a planted bug must be found."""
+RARE = {"snapshot_drops_newer_events": 1208, "kills_before_events": 0, "stayers_not_heard": 0}
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, SHARE))
+def test_no_history_breaks_a_promise(first: int) -> None:
+    tried, found = try_seeds(range(first, first + SHARE))
+    assert found is None
+    assert tried == SHARE
+
+
+@pytest.mark.parametrize("name", [name for name in PLANTS if name not in RARE])
+def test_a_planted_bug_is_found(name: str) -> None:
+    with PLANTS[name]():
+        _, found = try_seeds(range(BOUND))
+    assert found is not None, f"{name} went unnoticed through {BOUND} histories"
+
+
+def test_a_seed_is_a_history() -> None:
+    assert transcript(7) == transcript(7)
+
+
+def test_a_transcript_is_readable() -> None:
+    lines, promise = transcript(3)
+    assert promise == ""
+    assert any("epoch 1" in line for line in lines)
+    assert lines[-1].startswith(f"{lines[-1].split()[0]:>7} ms")
