@@ -43,7 +43,7 @@ def impurities(text: str, module: str = "some.py") -> list[str]:
     for node in ast.walk(ast.parse(text)):
         for name in imported(node):
             top = name.split(".")[0]
-            if top not in PURE_MODULES.split() and (top, module) != ("random", DICE_MODULE):
+            if top not in PURE_MODULES.split() and (name, module) != ("random", DICE_MODULE):
                 complaints.append(f"line {line_of(node)}: imports {name}")
         if isinstance(node, ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith | ast.Await):
             complaints.append(f"line {node.lineno}: is asynchronous")
@@ -66,6 +66,8 @@ def is_set(node: ast.expr) -> bool:
 
 def is_unseeded_dice(node: ast.AST) -> bool:
     """`random.Random` as a type is fine, `random.random()` and `random.Random()` are not."""
+    if isinstance(node, ast.ImportFrom) and node.module == "random":
+        return True
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random":
         return node.attr != "Random"
     is_call = isinstance(node, ast.Call) and ast.unparse(node.func) == "random.Random"
@@ -113,6 +115,7 @@ def test_an_impure_core_is_noticed(text: str) -> None:
         ("import random\ndef f() -> random.Random: ...", 0),
         ("import random\nrandom.Random()", 1),
         ("import random\nrandom.shuffle(x)", 1),
+        ("from random import random", 1),
         ("x = {1, 2}\nfor y in sorted({1, 2}): ...", 0),
         ("self.random.randrange(5)", 0),
     ],

@@ -23,8 +23,8 @@ def test_a_commit_is_what_is_loaded() -> None:
 def test_removals_come_first_and_patches_go_on_top_of_the_state() -> None:
     disk = Disk()
     disk.commit(Persist(2, 1, 2, numbered=(event(1),), queued=(event(0, 9),), state=b'{"a":1,"b":2}'))
-    disk.commit(Persist(3, 2, 2, removed=(1,), numbered=(event(2),), unqueued=(9,), patches=(b'{"a":null}',)))
-    assert disk.load() == Saved(3, 2, 2, {"b": 2}, (event(2),), ())
+    disk.commit(Persist(3, 2, 2, removed=(1,), numbered=(event(2),), unqueued=(9,), patches=(b'{"a":9,"b":null}',)))
+    assert disk.load() == Saved(3, 2, 2, {"a": 9}, (event(2),), ())
     disk.commit(Persist(3, 3, 2, removed=(2,), numbered=(event(2),), state=b'{"c":3}', patches=(b'{"d":4}',)))
     assert disk.load() == Saved(3, 3, 2, {"c": 3, "d": 4}, (event(2),), ())
 
