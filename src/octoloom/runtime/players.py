@@ -5,6 +5,7 @@ They speak the devices' protocol over WebSockets like anybody else. The process 
 
 ::
 
+    volley          every player makes several moves at once
     stop            make no more moves, and wait until all are settled   → {"settled": true}
     finish VERSION  see that version, write the record, end
 """
@@ -33,6 +34,8 @@ TELL_S = 0.25
 SETTLE_S = 60.0
 OUTSTANDING_MAX = 32
 """A player that hears nothing for a while makes no more moves than this: people would stop, too."""
+
+VOLLEY = 8
 
 
 class Casting(msgspec.Struct, frozen=True):
@@ -109,6 +112,10 @@ class Player(Watcher):
             if self.outstanding < OUTSTANDING_MAX:
                 self._move()
 
+    def fire(self) -> None:
+        for _ in range(VOLLEY):
+            self._move()
+
     def _move(self) -> None:
         move = Move(len(self.moves) + 1, now_ms())
         sending = self.device.send("claim", {"cell": self._dice.choice(CELLS), "number": move.number})
@@ -181,6 +188,9 @@ class Troupe:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         while line := (await reader.readline()).decode().split():
             match line:
+                case ["volley"]:
+                    for player in self.players:
+                        player.fire()
                 case ["stop"]:
                     await self._stop()
                 case ["finish", version]:

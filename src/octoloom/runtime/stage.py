@@ -25,6 +25,8 @@ from octoloom.wire.stats import StatsRequest
 SPACE = "arena"
 AGREE_S = 30.0
 FINISH_S = 90.0
+VOLLEY_S_MAX = 0.02
+"""A volley takes a few milliseconds to pass the chain: death may come before, within or after it."""
 
 
 class Stage:
@@ -79,8 +81,11 @@ class Stage:
         return sum(int(getattr(progress, of)) for progress in self.progress.values())
 
     async def kill(self, role: str) -> float:
-        """Kills a link, and answers when."""
+        """Kills a link while many moves are on their way, and answers when."""
         await self.cluster.whole()
+        for child in self._children:
+            child.write_line("volley")
+        await asyncio.sleep(random.uniform(0, VOLLEY_S_MAX))
         at_ms = now_ms()
         name = self.cluster.kill(role)
         self._news(f"kill -9 of {name}, the {role}")
