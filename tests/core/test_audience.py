@@ -152,7 +152,6 @@ def test_a_newcomer_shares_an_older_text_with_the_changes_since() -> None:
     assert shown(None, second) == room.space.state
 
 
-@pytest.mark.xfail(strict=True, reason="content(None) sends a replacement after the cached text as if it were a patch")
 def test_a_newcomer_after_a_replacement_sees_the_new_state_and_nothing_of_the_old() -> None:
     room = Room()
     room.change({"long": "x" * 1000})

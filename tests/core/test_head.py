@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from octoloom.core import device_messages as say
 from octoloom.core.admission import Limits
 from octoloom.core.event import JOIN, LEAVE, PRESENCE, TIMER, Change, Event, Kill, Outcome, Timer
@@ -101,7 +99,6 @@ def test_whoever_comes_back_within_the_grace_never_left() -> None:
     assert office.story == [(JOIN, "ada")]
 
 
-@pytest.mark.xfail(strict=True, reason="the plan of an earlier absence counts for a later one: the grace is cut short")
 def test_every_absence_has_its_own_grace() -> None:
     office = Office()
     office.come("ada", 1)

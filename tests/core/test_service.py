@@ -185,7 +185,6 @@ def test_a_device_that_moves_to_another_space_is_told_of_that_one_only() -> None
     assert [fan.connections for fan in front.fans()] == [[2]]
 
 
-@pytest.mark.xfail(strict=True, reason="a second observe leaves the connection in the first space's audience for good")
 def test_an_observer_that_moves_to_another_space_is_told_of_that_one_only() -> None:
     front = Front()
     front.observe(1)
@@ -324,7 +323,6 @@ def test_a_device_that_does_not_come_back_leaves() -> None:
     assert list(front.chain.spaces["lobby"].present) == []
 
 
-@pytest.mark.xfail(strict=True, reason="a device whose connection the link itself ended is never noted as gone")
 def test_a_device_that_was_sent_away_and_does_not_come_back_leaves_too() -> None:
     front = Front("a", "ab")
     front.bootstrap(1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from octoloom.core.app import App, AppEvent
 from octoloom.core.compute import Fault
 from octoloom.core.effects import Effect, Trial
@@ -188,7 +186,6 @@ def test_the_last_copy_tries_every_event_before_it_computes_it() -> None:
     assert trials(end.out) == [("lobby", [1]), ("lobby", [2])]
 
 
-@pytest.mark.xfail(strict=True, reason="an event that arrives during a trial sends all of them to trial again")
 def test_what_came_through_a_trial_is_computed_even_if_more_has_come_meanwhile() -> None:
     """Otherwise a last copy under a steady stream of events would try for ever and never compute."""
     end = End()

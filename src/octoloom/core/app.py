@@ -33,6 +33,8 @@ from octoloom.core.recorder import Recorder
 
 REASON_MAX = 500
 TIMERS_MAX = 10_000
+DELAY_MS_MAX = 10 * 366 * 24 * 3600 * 1000
+NAME_MAX = 64
 
 decode_json = msgspec.json.Decoder().decode
 encode_json = msgspec.json.Encoder().encode
@@ -78,10 +80,13 @@ class AppEvent:
 
     def after(self, delay_ms: int, name: str, payload: Any = None) -> int:
         """Have the chain send the event `name` to this space in `delay_ms`; returns the timer's number."""
-        if not isinstance(delay_ms, int) or delay_ms < 0:
-            raise UsageError(f"a timer's delay is a whole number of milliseconds, not {delay_ms!r}")
+        if not isinstance(delay_ms, int) or not 0 <= delay_ms <= DELAY_MS_MAX:
+            raise UsageError(f"a timer's delay is a whole number of milliseconds, at most ten years, not {delay_ms!r}")
+        if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX or name.startswith(SYSTEM):
+            raise UsageError(f"a timer's event has a name of 1 to {NAME_MAX} characters without a leading {SYSTEM!r}")
         if len(self.timers) >= self._timers_left:
             raise Reject(f"a space has at most {TIMERS_MAX} timers")
+        name.encode()
         timer = Timer(self._next_timer, self.time_ms + delay_ms, name, encode_json(payload))
         self._next_timer += 1
         self.timers.append(timer)
@@ -89,6 +94,8 @@ class AppEvent:
 
     def cancel(self, timer: int) -> None:
         """Forget a timer; one that has gone off already is not an error."""
+        if not isinstance(timer, int) or not 0 < timer < 1 << 53:
+            raise UsageError(f"a timer's number is what `after` returned, not {timer!r}")
         self.cancelled.append(timer)
 
 
@@ -164,12 +171,12 @@ class App:
         except Defer:
             return DEFERRED
         except Reject as reject:
-            return Verdict(Outcome.REJECTED, str(reject)[:REASON_MAX])
+            return Verdict(Outcome.REJECTED, _printable(str(reject)))
         except TookTooLong:
             return Verdict(Outcome.REJECTED, "the reducer took too long", f"{event.name!r} took too long")
         except BaseException as error:
             reason = f"the reducer failed: {type(error).__name__}: {error}"
-            return Verdict(Outcome.REJECTED, reason[:REASON_MAX], traceback.format_exc(limit=-6))
+            return Verdict(Outcome.REJECTED, _printable(reason), traceback.format_exc(limit=-6))
         if not seen.timers and not seen.cancelled:
             return APPLIED
         return Verdict(Outcome.APPLIED, timers=seen.timers, cancelled=seen.cancelled)
@@ -188,3 +195,8 @@ class App:
         for event in events:
             self.run(recorder, event, next_timer=1)
         return recorder.state
+
+
+def _printable(reason: str) -> str:
+    """A reason travels as UTF-8, whatever the reducer has put into it."""
+    return reason[:REASON_MAX].encode(errors="replace").decode()

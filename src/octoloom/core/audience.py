@@ -70,8 +70,8 @@ class Audience:
         if since is not None and (changes := self._committed_since(since)) is not None:
             return self._content_of(changes)
         version, text = self.space.state_text()
-        later = self._committed_since(version) or []
-        return Content(max(version, self.space.committed), text, [change.merge for change in later])
+        later = self._content_of(self._committed_since(version) or [])
+        return Content(max(version, self.space.committed), later.state or text, later.patches)
 
     def welcome(self, connection: int, welcome: say.Welcome) -> list[Effect]:
         """Let a watcher in, at once if what its welcome shows is committed."""

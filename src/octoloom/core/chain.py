@@ -113,12 +113,13 @@ class Chain:
         before, place = self.place, find(self.me, view)
         if view.generation != self.view.generation or not place.is_member:
             self._forget()
+        anew = not before.is_head or self.suspended
         self.view, self.place = view, place
         self.suspended, self._learnt = False, False
         self.neighbours.on_new_epoch()
         self.reports.missing = {peer: now for peer in (place.upper, place.lower) if peer and place.is_member}
         self.whole = self.whole or self.me in view.whole
-        if place.is_head and not before.is_head:
+        if place.is_head and anew:
             self._become_head(now)
         if before.is_tail and not place.is_tail:
             self.tail.leave_office()

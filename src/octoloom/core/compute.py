@@ -37,7 +37,7 @@ class _Step:
     next_timer: int
     kills: list[Kill] = field(default_factory=list)
     timers: dict[int, Timer] = field(default_factory=dict)
-    cancelled: list[int] = field(default_factory=list)
+    cancelled: dict[int, None] = field(default_factory=dict)
     presence: list[tuple[str, bool]] = field(default_factory=list)
     applied: int = 0
 
@@ -50,9 +50,7 @@ class _Step:
         for timer in verdict.timers:
             self.timers[timer.timer] = timer
             self.next_timer = timer.timer + 1
-        for number in verdict.cancelled:
-            if self.timers.pop(number, None) is None:
-                self.cancelled.append(number)
+        self.cancelled.update(dict.fromkeys(verdict.cancelled))
         if event.device == PRESENCE:
             self.presence.append((decode_json(event.payload)["device"], event.name == JOIN))
 
@@ -73,6 +71,15 @@ class Worker:
         self._recorder = Recorder(space.state)
         space.state = self._recorder.state
 
+    def cleared_ahead(self) -> int:
+        """How many of the events that come next have been through a trial."""
+        count = 0
+        for event in self.inbox:
+            if event.chain_sequencer > self.cleared:
+                break
+            count += 1
+        return count
+
     def release(self) -> None:
         """Give the state back to the replica as a plain one."""
         self.space.state = decode_json(encode_json(self.space.state))
@@ -86,6 +93,10 @@ class Worker:
         self._consume([self.inbox.popleft() for _ in range(min(batch_max, len(self.inbox)))], step)
         self._retry(step)
         if not step.kills:
+            if not space.version:
+                # Nothing happened, so the space is as empty as everywhere else.
+                self._recorder = Recorder({})
+                space.state = self._recorder.state
             return None
         return self._conclude(epoch, step)
 
@@ -125,7 +136,7 @@ class Worker:
             merge=encode_json(value),
             kills=step.kills,
             timers=list(step.timers.values()),
-            cancelled=step.cancelled,
+            cancelled=list(step.cancelled),
             presence=step.presence,
         )
         for kill in step.kills:

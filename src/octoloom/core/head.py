@@ -24,11 +24,14 @@ class Head:
         self._limits = limits
         self._due: list[tuple[int, int, str, int, str]] = []
         self._attending: dict[str, dict[str, None]] = {}
+        self._absent: dict[tuple[str, str], int] = {}
+        """Devices that are gone, and when each will have been gone for too long."""
 
     def take_office(self, now: int, spaces: Iterable[Space]) -> None:
         """Become the head."""
         self._due.clear()
         self._attending.clear()
+        self._absent.clear()
         for space in spaces:
             self.on_replaced(now, space)
 
@@ -38,7 +41,7 @@ class Head:
         for timer in space.timers.values():
             self._plan(timer.due_ms, _TIMER, space.name, timer.timer)
         for device in self._attendance(space):
-            self._plan(now + self._limits.leave_grace_ms, _LEAVE, space.name, device=device)
+            self.gone(now, space.name, device)
 
     def on_change(self, space: Space, change: Change) -> None:
         for timer in change.timers:
@@ -46,12 +49,14 @@ class Head:
 
     def joined(self, now: int, space: Space, device: str) -> None:
         attending = self._attendance(space)
+        self._absent.pop((space.name, device), None)
         if device not in attending:
             attending[device] = None
             self._note(now, space, device, JOIN)
 
     def gone(self, now: int, space: str, device: str) -> None:
-        self._plan(now + self._limits.leave_grace_ms, _LEAVE, space, device=device)
+        due_ms = self._absent[space, device] = now + self._limits.leave_grace_ms
+        self._plan(due_ms, _LEAVE, space, device=device)
 
     def deadline(self) -> int | None:
         return self._due[0][0] if self._due else None
@@ -59,15 +64,20 @@ class Head:
     def fire(self, now: int, spaces: dict[str, Space]) -> None:
         """Turn what is due into events."""
         while self._due and self._due[0][0] <= now:
-            _, kind, name, number, device = heapq.heappop(self._due)
+            due_ms, kind, name, number, device = heapq.heappop(self._due)
             space = spaces.get(name)
             if space is None:
                 continue
             if kind == _TIMER:
                 self._ring(now, space, number)
-            elif device not in self.door.owners_of(name) and device in self._attendance(space):
-                del self._attending[name][device]
-                self._note(now, space, device, LEAVE)
+            elif self._absent.get((name, device)) == due_ms:
+                self._leave(now, space, device)
+
+    def _leave(self, now: int, space: Space, device: str) -> None:
+        del self._absent[space.name, device]
+        if device not in self.door.owners_of(space.name) and device in self._attendance(space):
+            del self._attending[space.name][device]
+            self._note(now, space, device, LEAVE)
 
     def _ring(self, now: int, space: Space, number: int) -> None:
         timer = space.timers.get(number)

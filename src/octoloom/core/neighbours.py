@@ -91,7 +91,7 @@ class Neighbours:
     def _may_teach(self, peer: str) -> bool:
         """Only the tail teaches, and not while it has doubts: the learner would take over what is on trial."""
         chain = self._chain
-        return chain.place.is_tail and peer == chain.view.learner and not chain.tail.trying
+        return chain.place.is_tail and peer == chain.view.learner and not chain.tail.doubting
 
     def greet_early(self) -> None:
         """Answer those who said hello before this link knew that they would."""

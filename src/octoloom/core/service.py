@@ -49,12 +49,15 @@ class Service:
         elif isinstance(message, say.Bootstrap):
             self._on_bootstrap(now, connection, message)
         else:
-            self._on_observe(connection, message)
+            self._on_observe(now, connection, message)
 
     def on_closed(self, now: int, connection: int) -> None:
         session = self._chain.head.door.close(connection)
         if session is not None:
             self._chain.head.gone(now, session.space, session.device)
+        self._unplace(connection)
+
+    def _unplace(self, connection: int) -> None:
         place = self._places.pop(connection, None)
         if place is not None:
             self._audiences[place].drop(connection)
@@ -105,7 +108,7 @@ class Service:
         for message in following:
             self._tell(connection, message)
 
-    def _on_observe(self, connection: int, request: say.Observe) -> None:
+    def _on_observe(self, now: int, connection: int, request: say.Observe) -> None:
         fault = self._fault(request.space)
         if fault is not None:
             self._refuse(connection, *fault)
@@ -114,6 +117,7 @@ class Service:
         elif self._is_ahead(request):
             self._end(connection, LATER)
         else:
+            self.on_closed(now, connection)
             audience = self._audience(self._chain.space(request.space))
             self._extend(audience.publish())
             self._welcome(connection, audience, say.Welcome(0, 0, 0), request)
@@ -185,9 +189,7 @@ class Service:
     def _end(self, connection: int, message: say.ToDevice) -> None:
         """Say a last thing. What the connection still brings in this turn is not heard: it may be fenced."""
         self._chain.head.door.close(connection)
-        place = self._places.pop(connection, None)
-        if place is not None:
-            self._audiences[place].drop(connection)
+        self._unplace(connection)
         self._tell(connection, message, close=True)
 
     # From the chain.

@@ -61,7 +61,10 @@ class DeviceHistory:
     def standing(self, sequencer: int) -> Standing:
         if self.seen.has(sequencer):
             return Standing.DONE
-        return Standing.LIVE if sequencer in self.live else Standing.NEW
+        if sequencer in self.live:
+            return Standing.LIVE
+        # Below what was taken already it was never sent here, and comes too late: the order would suffer.
+        return Standing.NEW if sequencer >= self.next() else Standing.DONE
 
     def next(self) -> int:
         """The lowest sequencer that is above all that the space has ever taken from this device."""
@@ -83,6 +86,8 @@ class DeviceHistory:
     def outcome(self, sequencer: int, digest: int) -> tuple[Outcome, str]:
         """How a done event ended, as told to a device that resends it."""
         settled = self.recent.get(sequencer)
+        if not self.seen.has(sequencer):
+            return Outcome.SUPERSEDED, "the device has gone on beyond this number"
         if settled is None:
             return Outcome.FORGOTTEN, "settled too long ago to say how"
         if settled.digest != digest:

@@ -25,6 +25,7 @@ class Tail:
         self._busy: dict[str, None] = {}
         self._on_trial: dict[str, int] = {}
         """Spaces whose events are being tried, up to which chain sequencer."""
+        self._suspects: dict[str, None] = {}
 
     def take_office(self, spaces: dict[str, Space], suspicious: bool) -> list[Effect]:
         """Become the tail. `suspicious` if the last one was lost."""
@@ -32,6 +33,7 @@ class Tail:
         for space in spaces.values():
             self._worker(space)
             if suspicious and space.events:
+                self._suspects[space.name] = None
                 self._try(space, effects)
         return effects
 
@@ -41,6 +43,7 @@ class Tail:
         self.workers.clear()
         self._busy.clear()
         self._on_trial.clear()
+        self._suspects.clear()
 
     def on_event(self, space: Space, event: Event) -> None:
         worker = self.workers.get(space.name)
@@ -52,6 +55,7 @@ class Tail:
 
     def on_trial(self, space: str, fatal: list[int]) -> None:
         """These events ended the process that computed them; the others of the trial are safe."""
+        self._suspects.pop(space, None)
         tried = self._on_trial.pop(space, None)
         if tried is not None:
             self._busy[space] = None
@@ -60,8 +64,9 @@ class Tail:
             worker.cleared = tried
 
     @property
-    def trying(self) -> bool:
-        return bool(self._on_trial)
+    def doubting(self) -> bool:
+        """Are there still events that may have ended the last tail?"""
+        return bool(self._suspects)
 
     @property
     def busy(self) -> bool:
@@ -73,10 +78,11 @@ class Tail:
         changes: list[tuple[Space, Change]] = []
         for name in [name for name in self._busy if name not in self._on_trial]:
             worker = self.workers[name]
-            if careful and worker.inbox and worker.inbox[-1].chain_sequencer > worker.cleared:
+            cleared = worker.cleared_ahead() if careful else self.batch_max
+            if worker.inbox and not cleared:
                 self._try(worker.space, out)
                 continue
-            change = worker.step(epoch, self.batch_max)
+            change = worker.step(epoch, min(cleared, self.batch_max))
             if change is not None:
                 changes.append((worker.space, change))
             out.extend(worker.faults)
