@@ -18,7 +18,7 @@ from octoloom.core import ring as ring_module
 from octoloom.core.app import App, AppEvent
 from octoloom.core.chain import Chain
 from octoloom.core.effects import Fan, Report, Tell, ToPeer, Trial
-from octoloom.core.event import Event
+from octoloom.core.event import Change, Event
 from octoloom.core.register_messages import Directory, LinkAddress, Ready, Suspect, View, Whole
 
 
@@ -723,6 +723,57 @@ def test_a_suspended_link_serves_again_once_it_knows_the_newer_view() -> None:
     again = line.bootstrap("a", 2, next=2, events=[(1, "put", msgspec.Raw(b'"x"'))])
     assert again.state == {"puts": ["x"]}
     assert (ada.closed, again.closed) == (True, False)
+
+
+def test_a_suspended_tail_computes_nothing() -> None:
+    line, ada = playing("a", "b")
+    line["b"].on_message(line.now, "a", say.Stale("main", 2))
+    line.put("a", 1, 1)
+    assert line.versions() == {"a": 1, "b": 1}
+    assert line["b"].deadline() is None
+    line.view("a", "b")
+    assert ada.version == 2
+
+
+def test_a_whole_link_takes_its_state_from_below_only() -> None:
+    line, _ = playing("a", "b", "c")
+    line["b"].on_message(0, "a", say.Changes("main", 1, "lobby", [Change(1, 2, False, b'{"puts":["no"]}', [])]))
+    assert line.versions()["b"] == 1
+
+
+def test_an_expelled_neighbour_is_told_nothing_more() -> None:
+    line, _ = playing("a", "b", "c")
+    line.view("a", "c", tell=["a"])
+    line.put("a", 1, 1)
+    assert line.heard() == [], "b is out of the view, and c has not said hello yet"
+
+
+def test_a_lost_neighbour_is_told_nothing_until_it_is_back() -> None:
+    line, ada = playing("a", "b")
+    line["a"].on_peer_down(line.now, "b")
+    line.put("a", 1, 1)
+    assert line.heard() == []
+    line["b"].on_peer_down(line.now, "a")
+    line.connect("b")
+    line.settle()
+    assert ada.version == 2
+
+
+def test_changes_wait_until_the_upper_neighbour_has_said_where_it_stands() -> None:
+    line, ada = playing("a", "b", "c")
+    line.hold("b", "c")
+    line.put("a", 1, 1)
+    (events,) = line.held["b", "c"]
+    line["c"].on_message(line.now, "b", events)
+    line.kill("b")
+    line.hold("a", "c")
+    line.heard()
+    line.view("a", "c")
+    assert line.versions()["c"] == 2
+    assert line.heard() == ["c → a  hello 3/v1"]
+    line.release("a", "c")
+    assert line.heard() == ["c → a  changes v2", "a → c  ack v2"]
+    assert ada.version == 2
 
 
 def test_a_hello_from_a_newer_epoch_waits_for_its_view() -> None:

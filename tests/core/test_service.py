@@ -13,7 +13,7 @@ from octoloom.core.admission import Limits
 from octoloom.core.app import App, AppEvent
 from octoloom.core.chain import Chain
 from octoloom.core.effects import Effect, Fan, Tell
-from octoloom.core.event import LEAVE
+from octoloom.core.event import LEAVE, PRESENCE, Change, Kill, Outcome
 from octoloom.core.register_messages import Directory, LinkAddress, View
 from octoloom.core.service import RETRY_MS, SEQUENCER_MAX
 from octoloom.core.tokens import sign
@@ -312,6 +312,23 @@ def test_a_suspended_link_sends_everyone_away_and_takes_nothing_more() -> None:
     assert isinstance(answer, say.Refused)
     assert answer.code == "bootstrap-first"
     assert front.bootstrap(3) == LATER
+
+
+def test_a_suspended_link_does_not_send_anyone_to_a_head_that_may_be_gone() -> None:
+    front = Front("b", "ab")
+    front.chain.on_message(front.now, "a", link_say.Stale("main", 2))
+    assert front.bootstrap() == LATER
+
+
+def test_whoever_comes_in_the_turn_of_a_change_sees_it_and_those_who_watch_are_told_first() -> None:
+    front = Front("a", "ab")
+    front.bootstrap(1)
+    change = Change(1, 1, False, b'{"x":1}', [Kill(1, PRESENCE, 1, Outcome.APPLIED)])
+    front.chain.on_message(front.now, "b", link_say.Changes("main", 1, "lobby", [change]))
+    front.out.clear()
+    welcome = front.bootstrap(2, "bob")
+    assert welcome.version == 1
+    assert [(fan.connections, fan.since, fan.version) for fan in front.fans()] == [([1], 0, 1)]
 
 
 def test_a_device_that_does_not_come_back_leaves() -> None:
