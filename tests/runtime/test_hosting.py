@@ -8,9 +8,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import uvloop
 
+from octoloom.core.errors import OctoloomError
 from octoloom.core.register_messages import Directory
+from octoloom.core.tokens import sign
+from octoloom.runtime.device import Device
 from octoloom.runtime.processes import Child
 from octoloom.runtime.register_client import ask
 
@@ -98,5 +102,24 @@ def test_a_register_comes_back_with_what_it_knew(tmp_path: Path) -> None:
             assert after.views == before.views
             there.children[-1].signal(signal.SIGTERM)
             assert await there.children[-1].wait() == 0
+
+    uvloop.run(main())
+
+
+def test_with_a_secret_only_devices_with_their_token_come_in(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a secret of some length\n")
+
+    async def main() -> None:
+        async with register(tmp_path, replicas=1) as there:
+            arguments = ["link", "--name", "one", "--register", there.address, "--secret-file", str(secret)]
+            url = (await there.start("one", *arguments)).facts["url"]
+            await there.until(whole(1))
+            token = sign(b"a secret of some length", "ada")
+            async with Device.connect(url, "hall", "ada", token=token, wait_ms=10_000) as ada:
+                assert await ada.send("claim", {"cell": "a1", "number": 1})
+            with pytest.raises(OctoloomError, match="token"):
+                async with Device.connect(url, "hall", "bob", token=token, wait_ms=10_000) as bob:
+                    await bob.send("claim", {"cell": "a1", "number": 1})
 
     uvloop.run(main())

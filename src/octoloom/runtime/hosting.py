@@ -45,11 +45,15 @@ class Wishes:
 
 
 async def first_of(*awaited: asyncio.Future[Any] | Coroutine[Any, Any, Any]) -> None:
-    """Waits for one of these, and raises what it raised."""
+    """Waits for one of these and ends the others, and raises what it raised."""
     tasks = [asyncio.ensure_future(one) for one in awaited]
-    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in rest:
-        task.cancel()
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+    # What they do on their way out is done before anything else is.
+    await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
         task.result()
 
