@@ -3,7 +3,7 @@
 The links run as `octoloom link` runs them, with one difference: no limit on a device's rate, since the peer has none.
 A child ends when its standard input does, so none outlives its driver.
 
-A `profile` is a folder for what `cProfile` saw of each link; it slows the link, so the figures of such a run mean little.
+A `profile` is a folder for what `cProfile` saw of each link. It slows the link: the figures of such a run mean little.
 """
 
 from __future__ import annotations
@@ -100,12 +100,15 @@ async def _whole(register: str, links: int, register_pid: int) -> Replicas:
         if seen.chains and seen.chains[0].is_whole and len(seen.chains[0].links) == links:
             processes = {process.id: process for process in seen.processes}
             order = [processes[link] for link in seen.chains[0].links]
-            roles = ["head", *(f"middle{n}" if n else "middle" for n in range(links - 2)), "tail"][: links - 1]
-            roles = [*roles, "tail"] if links > 1 else ["head"]
-            pids = {role: process.pid for role, process in zip(roles, order, strict=True)}
+            pids = {role: process.pid for role, process in zip(_roles(links), order, strict=True)}
             return Replicas([process.address for process in order], {"register": register_pid, **pids})
         await asyncio.sleep(0.05)
     raise StartError(f"no whole chain of {links} links after {WHOLE_S_MAX:.0f} s")
+
+
+def _roles(links: int) -> list[str]:
+    middles = [f"middle {number}" if links > 3 else "middle" for number in range(1, links - 1)]
+    return ["head", *middles, "tail"] if links > 1 else ["head"]
 
 
 # The children.
