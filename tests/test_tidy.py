@@ -16,7 +16,6 @@ CORE = sorted((ROOT / "src" / "octoloom" / "core").glob("*.py"))
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
-TO_BE_SPLIT = ("src/octoloom/simulation/nodes.py",)
 
 
 def name_of(path: Path) -> str:
@@ -228,8 +227,6 @@ def missing_docstring(text: str) -> list[str]:
 
 @per_file(SOURCES)
 def test_modules_and_functions_are_small(path: Path, request: pytest.FixtureRequest) -> None:
-    if name_of(path) in TO_BE_SPLIT:
-        request.applymarker(pytest.mark.xfail(strict=True, reason="holds more than one idea, and is to be split"))
     assert oversizes(path.read_text()) == []
 
 

@@ -272,7 +272,6 @@ def test_a_timers_number_does_not_depend_on_how_events_were_batched() -> None:
     assert numbers(["fuse", "wet"], ["fuse"]) == numbers(["fuse"], ["wet"], ["fuse"])
 
 
-@pytest.mark.xfail(strict=True, reason="a step sets all of its timers first and then cancels, whatever came first")
 def test_cancelling_a_number_that_is_given_later_is_void_however_events_were_batched() -> None:
     def left(*batches: list[str]) -> list[int]:
         app = make_app()
@@ -287,7 +286,6 @@ def test_cancelling_a_number_that_is_given_later_is_void_however_events_were_bat
     assert left(["guess", "fuse"]) == left(["guess"], ["fuse"]) == [1]
 
 
-@pytest.mark.xfail(strict=True, reason="timers that were cancelled or fired in a step count until the step ends")
 def test_the_bound_on_timers_does_not_depend_on_how_events_were_batched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compute_module, "TIMERS_MAX", 1)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from octoloom.core.errors import UsageError
-from octoloom.core.register import Announce, Decline, Effect, Persist, Register, RegisterConfig, Tell
+from octoloom.core.register import Announce, Challenge, Decline, Effect, Persist, Register, RegisterConfig, Tell
 from octoloom.core.register_messages import Directory, Enlist, LinkAddress, Ready, Suspect, View, Whole
 
 
@@ -32,6 +32,7 @@ class World:
         self.said: list[str] = []
         self.complaints: list[tuple[str, str]] = []
         self.register = Register(self.config, None, self.now)
+        self.challenges: list[tuple[str, int]] = []
 
     def view(self, chain: str = "c0") -> View:
         return self.register.directory().views[chain]
@@ -55,6 +56,8 @@ class World:
                 case Tell(link, directory):
                     assert directory == self.disk
                     self.told.append(link)
+                case Challenge(link, number):
+                    self.challenges.append((link, number))
                 case Decline(link, code, _, ends):
                     self.declined.append((link, code))
                     if ends and link in self.connected:
@@ -102,8 +105,15 @@ class World:
             deadline = self.register.deadline()
             if deadline is not None and deadline <= self.now:
                 self.obey(self.register.on_time(self.now))
+            self._answer()
             if self.now % 100 == 0:
                 self._beat()
+
+    def _answer(self) -> None:
+        challenges, self.challenges = self.challenges, []
+        for link, number in challenges:
+            if link in self.connected and link not in self.mute:
+                self.obey(self.register.on_beat(self.now, link, number))
 
     def _beat(self) -> None:
         for link in [link for link in self.connected if link not in self.mute]:
@@ -213,6 +223,7 @@ def test_a_pause_noticed_by_a_beat_counts_as_well() -> None:
 def test_a_newer_incarnation_ends_the_older_at_once() -> None:
     world = grown("a#1", "b#1")
     world.enlist("a#2")
+    world.run(10)
     assert world.shape() == "3: b* +a#2"
     assert world.declined == [("a#1", "outdated")]
     world.enlist("a#1")
@@ -326,6 +337,7 @@ def test_the_learner_goes_on_in_the_new_epoch() -> None:
 def test_a_leaver_goes_at_once_and_the_last_whole_link_may_not() -> None:
     world = grown("a#1", "b#1")
     world.leave("a#1")
+    world.run(10)
     assert world.shape() == "3: b*"
     world.leave("b#1")
     assert world.declined == [("b#1", "last")]

@@ -352,7 +352,6 @@ def test_a_device_that_was_sent_away_and_does_not_come_back_leaves_too() -> None
     assert [event.name for event in front.chain.spaces["lobby"].events.values()][-1] == LEAVE
 
 
-@pytest.mark.xfail(strict=True, reason="a device that is refused on its own connection is never noted as gone")
 def test_a_device_that_is_refused_later_on_and_does_not_come_back_leaves_too() -> None:
     front = Front()
     front.bootstrap(1)

@@ -130,9 +130,9 @@ def new_tail_does_not_wait(right: Any, self: Chain, now: int, view: View) -> Non
             self._out.extend(self.tail.take_office(self.spaces, suspicious=False))
 
 
-@plant(Roster, "heard_since")
-def stayers_not_heard(right: Any, self: Roster, link: str, time: int) -> bool:
-    """The register lets a link go without hearing from one who stays: that one may be dead as well."""
+@plant(Roster, "answered")
+def stayers_not_challenged(right: Any, self: Roster, link: str, challenge: int) -> bool:
+    """The register lets a link go without an answer from one who stays: that one may be dead as well."""
     return self.present(link)
 
 

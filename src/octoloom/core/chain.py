@@ -32,6 +32,7 @@ from octoloom.core.effects import Effect, ToPeer
 from octoloom.core.event import Change, Event
 from octoloom.core.head import Head
 from octoloom.core.neighbours import Neighbours
+from octoloom.core.pace import FanPace
 from octoloom.core.place import NO_VIEW, find
 from octoloom.core.register_messages import Directory, Ready, View, Whole
 from octoloom.core.reports import Reports
@@ -59,6 +60,8 @@ class Chain:
         self.tail = Tail(app)
         self.service = Service(self)
         self.neighbours = Neighbours(self)
+        self.pace = FanPace()
+        """The driver says what telling a large audience has cost."""
         self.reports = Reports()
         self._learnt = False
         self._out: list[Effect] = []
@@ -111,11 +114,12 @@ class Chain:
 
     def _on_new_epoch(self, now: int, view: View) -> None:
         before, place = self.place, find(self.me, view)
-        if view.generation != self.view.generation or not place.is_member:
-            self._forget()
         anew = not before.is_head or self.suspended
+        lost = view.generation != self.view.generation or not place.is_member
         self.view, self.place = view, place
         self.suspended, self._learnt = False, False
+        if lost:
+            self._forget()
         self.neighbours.on_new_epoch()
         self.reports.missing = {peer: now for peer in (place.upper, place.lower) if peer and place.is_member}
         self.whole = self.whole or self.me in view.whole
@@ -290,6 +294,8 @@ class Chain:
         times = [self.reports.deadline(self._standing())]
         if self.place.is_head and self.serving:
             times.append(self.head.deadline())
+        if self.service.has_news:
+            times.append(self.pace.fan_from)
         return min((time for time in times if time is not None), default=None)
 
     def flush(self, now: int) -> list[Effect]:
@@ -300,7 +306,8 @@ class Chain:
             for space, change in self.tail.compute(self.epoch, careful=self._is_last_copy, out=self._out):
                 self._on_change(space, change)
         self.neighbours.stream()
-        self.service.publish()
+        if self.pace.may_fan(now):
+            self.service.publish()
         self._out.extend(self.reports.due(now, self.chain, self.epoch, self._standing()))
         out, self._out = self._out, []
         return out

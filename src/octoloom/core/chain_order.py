@@ -43,12 +43,13 @@ class ChainOrder:
         self._roster = roster
         self._suspicions = Suspicions(config.suspect_ms)
         self._learner_until = now + config.learner_ms
-        self._short_since: int | None = None
+        self._challenge = 0
+        """While a link has to go and those who stay are yet to prove that they live: the number to answer."""
 
-    @property
-    def short(self) -> bool:
-        """Whether a link has to go, and those who stay are yet to be heard."""
-        return self._short_since is not None
+    def challenged(self) -> list[tuple[str, int]]:
+        """Who is to answer which challenge."""
+        whole = self.view.whole if self.view and self._challenge else []
+        return [(link, self._challenge) for link in whole if self._roster.present(link)]
 
     @property
     def links(self) -> list[str]:
@@ -67,8 +68,6 @@ class ChainOrder:
 
     def delay(self, late_ms: int) -> None:
         self._learner_until += late_ms
-        if self._short_since is not None:
-            self._short_since += late_ms
         self._suspicions.delay(late_ms)
 
     # What links say. Said in another epoch it means nothing: they say it again in the new one.
@@ -117,11 +116,11 @@ class ChainOrder:
             rest = [link for link in left if link != leaver]
             left = rest if self._can_spare(rest) else left
         if left == view.links:
-            self._short_since = None
+            self._challenge = 0
             return
-        # One who is about to carry the chain may be dead too, and only not known to be: hear it first.
-        self._short_since = now if self._short_since is None else self._short_since
-        if any(link in view.whole and self._roster.heard_since(link, self._short_since) for link in left):
+        # One who is about to carry the chain may be dead too, and only not known to be: it has to answer first.
+        self._challenge = self._challenge or self._roster.challenge()
+        if any(link in view.whole and self._roster.answered(link, self._challenge) for link in left):
             self._keep(now, left)
 
     def _can_spare(self, rest: Sequence[str]) -> bool:
@@ -176,7 +175,7 @@ class ChainOrder:
         assert any(self._roster.present(link) for link in view.whole)
         self.view = view
         self._suspicions.clear()
-        self._short_since = None
+        self._challenge = 0
         self._learner_until = now + self._config.learner_ms
 
 

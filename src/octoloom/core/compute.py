@@ -38,6 +38,7 @@ class _Step:
     kills: list[Kill] = field(default_factory=list)
     timers: dict[int, Timer] = field(default_factory=dict)
     cancelled: dict[int, None] = field(default_factory=dict)
+    fired: dict[int, None] = field(default_factory=dict)
     presence: list[tuple[str, bool]] = field(default_factory=list)
     applied: int = 0
 
@@ -50,7 +51,8 @@ class _Step:
         for timer in verdict.timers:
             self.timers[timer.timer] = timer
             self.next_timer = timer.timer + 1
-        self.cancelled.update(dict.fromkeys(verdict.cancelled))
+        if event.device == TIMER:
+            self.fired[event.sequencer] = None
         if event.device == PRESENCE:
             self.presence.append((decode_json(event.payload)["device"], event.name == JOIN))
 
@@ -114,10 +116,20 @@ class Worker:
     def _verdict(self, event: Event, step: _Step) -> Verdict:
         if event.chain_sequencer in self.quarantined:
             return Verdict(Outcome.QUARANTINED, "it ended the process that computed it")
-        if event.device == TIMER and (event.sequencer in step.cancelled or event.sequencer not in self.space.timers):
+        if event.device == TIMER and not self._is_set(event.sequencer, step):
             return Verdict(Outcome.SUPERSEDED, "the timer was cancelled")
-        timers_left = TIMERS_MAX - len(self.space.timers) - len(step.timers)
-        return self.app.run(self._recorder, event, step.next_timer, timers_left)
+        verdict = self.app.run(self._recorder, event, step.next_timer, TIMERS_MAX - self._timers_set(step))
+        # What is cancelled is a timer that is set: a number that is only given later is another timer's.
+        step.cancelled.update(dict.fromkeys(number for number in verdict.cancelled if self._is_set(number, step)))
+        return verdict
+
+    def _is_set(self, number: int, step: _Step) -> bool:
+        return (number in self.space.timers or number in step.timers) and not (
+            number in step.cancelled or number in step.fired
+        )
+
+    def _timers_set(self, step: _Step) -> int:
+        return len(self.space.timers) + len(step.timers) - len(step.cancelled) - len(step.fired)
 
     def _retry(self, step: _Step) -> None:
         """Try the deferred events again while that makes progress."""

@@ -15,7 +15,9 @@ Invariants:
 1. a chain's epoch never falls, and each order of links has an epoch of its own;
 2. a view is made only with a whole link in it that is present; `whole` is part of `links`; links are distinct;
 3. `Persist` comes before the `Announce` of the same directory, and every announced revision is a new one;
-4. nobody is given up for the time in which the register itself did not run.
+4. nobody is given up for the time in which the register itself did not run;
+5. no link is taken out before a whole one that stays has answered a challenge made after the loss: a beat that was
+   heard may be an old one that was only late, of a link that is dead too.
 
 What a driver owes: it obeys effects in order, lets nothing that follows a `Persist` leave before it is durable, calls
 `on_time` at `deadline()`, and reports a closed connection only if it was the link's newest. All times are monotonic ms.
@@ -86,7 +88,15 @@ class Decline:
     ends: bool = True
 
 
-Effect = Persist | Announce | Tell | Decline
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Have this link prove that it is alive: it answers with a beat that echoes the number."""
+
+    link: str
+    number: int
+
+
+Effect = Persist | Announce | Tell | Decline | Challenge
 Saved = Directory
 
 
@@ -125,14 +135,15 @@ class Register:
             self._form_at = now + self._config.form_ms
         older = self._roster.enlist(now, message.address)
         refused: list[Effect] = [Decline(older, "outdated", f"{link} has taken the place of {older}")] if older else []
-        return refused + (self._settle(now) or [Tell(link, self._directory)])
+        effects = self._settle(now)
+        if not any(isinstance(effect, Announce) for effect in effects):
+            effects.append(Tell(link, self._directory))
+        return refused + effects
 
-    def on_beat(self, now: int, link: str) -> list[Effect]:
+    def on_beat(self, now: int, link: str, echo: int = 0) -> list[Effect]:
         # There are many beats and each only puts off a deadline, so none is reckoned: on_time comes early at worst.
-        refused = self._hear(now, link)
-        if not refused and any(order.short for order in self._orders):
-            return self._settle(now)
-        return refused
+        refused = self._hear(now, link, echo)
+        return self._settle(now) if echo and not refused else refused
 
     def on_closed(self, now: int, link: str) -> list[Effect]:
         self._awake(now)
@@ -179,9 +190,9 @@ class Register:
             order.weigh_suspicions(now)
         return refused + self._settle(now)
 
-    def _hear(self, now: int, link: str) -> list[Effect]:
+    def _hear(self, now: int, link: str, echo: int = 0) -> list[Effect]:
         self._awake(now)
-        if self._roster.hear(now, link):
+        if self._roster.hear(now, link, echo):
             return []
         return [Decline(link, "unknown", "enlist first")]
 
@@ -218,7 +229,8 @@ class Register:
             order.grow(now, candidates, self._orders)
         self._roster.forget([link for order in self._orders for link in order.links])
         self._reckon(now)
-        return self._publish()
+        asked = [Challenge(*each) for order in self._orders for each in order.challenged()]
+        return [*self._publish(), *asked]
 
     def _publish(self) -> list[Effect]:
         views = {order.name: order.view for order in self._orders if order.view}

@@ -60,7 +60,9 @@ class Enlist(msgspec.Struct, frozen=True, tag=2):
 
 
 class Beat(msgspec.Struct, frozen=True, tag=3):
-    """The link's event loop still turns."""
+    """The link's event loop still turns. `echo` answers a challenge, at once."""
+
+    echo: int = 0
 
 
 class Ready(msgspec.Struct, frozen=True, tag=4):
@@ -105,5 +107,11 @@ class Declined(msgspec.Struct, frozen=True, tag=9):
     detail: str
 
 
+class Challenged(msgspec.Struct, frozen=True, tag=10):
+    """Say a beat with this number: only an answer proves that a link is alive now, an old beat may just be late."""
+
+    number: int
+
+
 ToRegister = Enlist | Beat | Ready | Whole | Suspect | Leave | Ask
-FromRegister = Directory | Declined
+FromRegister = Directory | Declined | Challenged

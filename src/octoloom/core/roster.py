@@ -31,7 +31,7 @@ class Member:
     address: LinkAddress
     connected: bool
     expires_at: int
-    heard_at: int = 0
+    echo: int = 0
     dead: bool = False
     leaving: bool = False
     barred_until: int = 0
@@ -55,6 +55,7 @@ class Roster:
         self._links_max = links_max
         self._members: dict[str, Member] = {}
         self._newest: dict[str, str] = {}
+        self._challenges = 0
 
     def restore(self, now: int, addresses: dict[str, LinkAddress]) -> None:
         """After a restart everybody known has a fresh lease to come back in."""
@@ -70,9 +71,10 @@ class Roster:
         member = self._members.get(link)
         return member is not None and member.connected
 
-    def heard_since(self, link: str, time: int) -> bool:
+    def answered(self, link: str, challenge: int) -> bool:
+        """Whether the link was certainly alive after the challenge was made."""
         member = self._members.get(link)
-        return member is not None and member.connected and member.heard_at >= time
+        return member is not None and member.connected and member.echo >= challenge
 
     def dead(self, link: str) -> bool:
         member = self._members.get(link)
@@ -114,18 +116,24 @@ class Roster:
         link, name = address.link, name_of(address.link)
         member = self._members.setdefault(link, Member(address, connected=True, expires_at=0))
         member.address, member.connected, member.dead = address, True, False
-        member.heard_at, member.expires_at = now, now + self._lease_ms
+        member.expires_at = now + self._lease_ms
         older = self._newest.get(name, link)
         self._newest[name] = link
         return older if older != link and self._give_up(older) else ""
 
-    def hear(self, now: int, link: str) -> bool:
+    def hear(self, now: int, link: str, echo: int = 0) -> bool:
         """The link said something: its lease begins anew. False if it has to enlist first."""
         member = self._members.get(link)
         if member is None or not member.connected:
             return False
-        member.heard_at, member.expires_at = now, now + self._lease_ms
+        member.expires_at = now + self._lease_ms
+        member.echo = max(member.echo, echo)
         return True
+
+    def challenge(self) -> int:
+        """A number that nobody has answered yet."""
+        self._challenges += 1
+        return self._challenges
 
     def close(self, now: int, link: str) -> None:
         member = self._members.get(link)
@@ -157,7 +165,6 @@ class Roster:
     def delay(self, late_ms: int) -> None:
         for member in self._members.values():
             member.expires_at += late_ms
-            member.heard_at += late_ms
             member.barred_until += late_ms
 
     def forget(self, named: Sequence[str]) -> None:

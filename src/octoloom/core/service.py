@@ -35,6 +35,8 @@ class Service:
         self._audiences: dict[str, Audience] = {}
         self._places: dict[int, str] = {}
         self._stirred: dict[str, None] = {}
+        self._now = 0
+        """The time of the input that is being handled."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -42,6 +44,7 @@ class Service:
     # From devices.
 
     def on_message(self, now: int, connection: int, message: say.FromDevice) -> None:
+        self._now = now
         if isinstance(message, say.Send):
             self._on_send(now, connection, message)
         elif isinstance(message, say.Ping):
@@ -49,15 +52,16 @@ class Service:
         elif isinstance(message, say.Bootstrap):
             self._on_bootstrap(now, connection, message)
         else:
-            self._on_observe(now, connection, message)
+            self._on_observe(connection, message)
 
     def on_closed(self, now: int, connection: int) -> None:
+        self._now = now
+        self._let_out(connection)
+
+    def _let_out(self, connection: int) -> None:
         session = self._chain.head.door.close(connection)
         if session is not None:
-            self._chain.head.gone(now, session.space, session.device)
-        self._unplace(connection)
-
-    def _unplace(self, connection: int) -> None:
+            self._chain.head.gone(self._now, session.space, session.device)
         place = self._places.pop(connection, None)
         if place is not None:
             self._audiences[place].drop(connection)
@@ -99,7 +103,7 @@ class Service:
         older = door.owners_of(space.name).get(request.device)
         if older is not None and older != connection:
             self._refuse(older, "fenced", "a newer connection of this device has taken over")
-        self.on_closed(now, connection)
+        self._let_out(connection)
         audience = self._audience(space)
         self._extend(audience.publish())
         welcome, following = door.bootstrap(now, connection, request, space)
@@ -108,7 +112,7 @@ class Service:
         for message in following:
             self._tell(connection, message)
 
-    def _on_observe(self, now: int, connection: int, request: say.Observe) -> None:
+    def _on_observe(self, connection: int, request: say.Observe) -> None:
         fault = self._fault(request.space)
         if fault is not None:
             self._refuse(connection, *fault)
@@ -117,7 +121,7 @@ class Service:
         elif self._is_ahead(request):
             self._end(connection, LATER)
         else:
-            self.on_closed(now, connection)
+            self._let_out(connection)
             audience = self._audience(self._chain.space(request.space))
             self._extend(audience.publish())
             self._welcome(connection, audience, say.Welcome(0, 0, 0), request)
@@ -180,16 +184,18 @@ class Service:
         self._end(connection, say.Refused(code, detail))
 
     def _redirect(self, connection: int) -> None:
-        view = self._chain.view
-        if view.head and view.head != self._chain.me and not self._chain.suspended and view.head in self.links:
-            self._end(connection, say.Redirect(self.links[view.head]))
-        else:
-            self._end(connection, LATER)
+        self._end(connection, self._elsewhere())
+
+    def _elsewhere(self) -> say.Redirect:
+        """Where the head is, if this link knows it and is not it."""
+        head = self._chain.view.head
+        if self._chain.suspended or head == self._chain.me or head not in self.links:
+            return LATER
+        return say.Redirect(self.links[head])
 
     def _end(self, connection: int, message: say.ToDevice) -> None:
         """Say a last thing. What the connection still brings in this turn is not heard: it may be fenced."""
-        self._chain.head.door.close(connection)
-        self._unplace(connection)
+        self._let_out(connection)
         self._tell(connection, message, close=True)
 
     # From the chain.
@@ -203,6 +209,11 @@ class Service:
         if space.name in self._audiences:
             self._stirred[space.name] = None
 
+    @property
+    def has_news(self) -> bool:
+        """Is there something to publish?"""
+        return bool(self._stirred)
+
     def publish(self) -> None:
         for name in self._stirred:
             self._extend(self._audiences[name].publish())
@@ -210,6 +221,7 @@ class Service:
 
     def start_over(self, now: int, space: Space) -> None:
         """The space jumped ahead, so whose events were settled is not known: devices bootstrap again and are told."""
+        self._now = now
         self._chain.head.on_replaced(now, space)
         for connection in list(self._chain.head.door.owners_of(space.name).values()):
             self._end(connection, LATER)
@@ -217,7 +229,7 @@ class Service:
     def send_all_away(self) -> None:
         """This link serves nobody any more."""
         for connection in list(self._places):
-            self._end(connection, LATER)
+            self._redirect(connection)
         self._chain.head.door.clear()
         self._audiences.clear()
         self._places.clear()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections import Counter
 from typing import Any
 
@@ -19,6 +20,7 @@ from octoloom.core.admission import Limits
 from octoloom.core.app import App
 from octoloom.core.chain import Chain
 from octoloom.core.link_messages import LinkMessage
+from octoloom.core.pace import next_batch_max
 from octoloom.core.placement import place
 from octoloom.core.register_messages import Declined, Directory, Enlist, Leave, LinkAddress, ToRegister
 from octoloom.runtime import stats
@@ -34,6 +36,9 @@ from octoloom.wire.stats import StatsRequest, encode_answer
 RETRY_MS = 100
 
 _log = logging.getLogger("octoloom.link")
+
+PARTING_MS = 500
+"""How long a link that leaves waits for its devices to hear where to go."""
 
 
 class LinkServer:
@@ -72,6 +77,8 @@ class LinkServer:
         self._outbox = Outbox(app, self.doors, self.peers, self._report, self._on_judged)
         self._digests = stats.Digests()
         self._news = asyncio.Event()
+        self._needed = False
+        """The register will not let this link go: nobody could take its place."""
         self._stopped = False
         self._sure = Sure(self._break)
 
@@ -108,7 +115,7 @@ class LinkServer:
         """Asks the register to do without this link, waits until it does, and stops; False if it took too long."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                while self._in_some_view():
+                while self._in_some_view() and not self._needed:
                     self._news.clear()
                     if self._register is not None:
                         self._register.say(Leave())
@@ -116,8 +123,19 @@ class LinkServer:
         except TimeoutError:
             _log.warning("%s stops while it still has a place in a chain", self.id)
         gone = not self._in_some_view()
+        if gone:
+            await self._part()
         await self.stop()
         return gone
+
+    async def _part(self) -> None:
+        """Let everybody hear where to go before the connections end."""
+        for chain in self.chains.values():
+            self._flush(chain)
+        waited_ms = 0
+        while len(self.doors) and waited_ms < PARTING_MS:
+            await asyncio.sleep(0.01)
+            waited_ms += 10
 
     def _in_some_view(self) -> bool:
         views = self.directory.views.values() if self.directory is not None else ()
@@ -148,6 +166,8 @@ class LinkServer:
 
     def _on_declined(self, declined: Declined) -> None:
         _log.warning("the register declines %s: %s (%s)", self.id, declined.detail, declined.code)
+        self._needed = declined.code == "last"
+        self._news.set()
 
     def _on_directory(self, directory: Directory) -> None:
         if self._stopped:
@@ -265,7 +285,13 @@ class LinkServer:
                 self._turns.mark(chain)
 
     def _flush(self, chain: Chain) -> None:
-        self._outbox.obey(chain, chain.flush(self.clock.now()))
+        start_ns = time.perf_counter_ns()
+        effects = chain.flush(self.clock.now())
+        if chain.place.is_tail:
+            took_us = (time.perf_counter_ns() - start_ns) // 1000
+            chain.tail.batch_max = next_batch_max(chain.tail.batch_max, took_us)
+        took_us = self._outbox.obey(chain, effects)
+        chain.pace.spent(self.clock.now(), took_us)
 
     def _report(self, message: ToRegister) -> None:
         if self._register is not None:

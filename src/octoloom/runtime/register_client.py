@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 
 from octoloom.core.errors import OctoloomError, ProtocolError, UsageError
-from octoloom.core.register_messages import Ask, Beat, Declined, Directory, Enlist, ToRegister
+from octoloom.core.register_messages import Ask, Beat, Challenged, Declined, Directory, Enlist, ToRegister
 from octoloom.runtime.frames import FramedConnection, split_address
 from octoloom.wire.register import REGISTER_FRAME_MAX, decode_answer, encode_frame
 
@@ -119,6 +119,8 @@ class RegisterClient:
                     self._on_news(directory)
                 case Declined() as declined:
                     self._on_refusal(declined)
+                case Challenged(number):
+                    self.say(Beat(number))
 
     def _on_news(self, directory: Directory) -> None:
         self._answered = True
@@ -145,7 +147,7 @@ async def ask(address: str, timeout_s: float = 3.0) -> Directory:
         said = decode_answer(frames[0])
         if isinstance(said, Declined):
             raise ProtocolError(said.code, said.detail)
-        if not answer.done():
+        if isinstance(said, Directory) and not answer.done():
             answer.set_result(said)
 
     def on_closed(_connection: FramedConnection, error: Exception | None) -> None:

@@ -28,7 +28,8 @@ from octoloom.simulation.world import Broken
 
 if TYPE_CHECKING:
     from octoloom.simulation.cluster import Cluster
-    from octoloom.simulation.nodes import DeviceNode, LinkNode
+    from octoloom.simulation.device_node import DeviceNode
+    from octoloom.simulation.link_node import LinkNode
 
 canonical = msgspec.json.Encoder(order="deterministic").encode
 
