@@ -41,6 +41,15 @@ class Told(msgspec.Struct, frozen=True, tag="told"):
     sequencer: int
 
 
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """A device that may die was told how one of its numbers ended, whichever of its lives had used it."""
+
+    device: str
+    life: int
+    sequencer: int
+    status: str
+
+
 class Fell(msgspec.Struct, frozen=True, tag="fell"):
     """The version went back, or history began anew."""
 
@@ -66,7 +75,7 @@ class Saw(msgspec.Struct, frozen=True, tag="saw"):
     digest: str
 
 
-Fact = Sent | Told | Fell | Behind | Saw
+Fact = Sent | Told | Ended | Fell | Behind | Saw
 _decoder = msgspec.json.Decoder(Fact)
 
 

@@ -158,14 +158,13 @@ async def swarms(folder: Path) -> AsyncIterator[Swarms]:
 
 
 def report(marks: Sequence[Mark], lags: Sequence[tuple[float, float]]) -> dict[str, dict[str, Any]]:
-    """Of each kind of fault, the lags of the actions that were under way while it lasted."""
+    """Of each kind of fault, the lags of the actions that were under way while it lasted: the first, if it met two."""
     kinds: dict[str, list[float]] = {"nothing": []}
     for mark in marks:
         kinds.setdefault(mark.kind, [])
     for sent, told in lags:
         meets = [mark.kind for mark in marks if sent <= mark.to_ms and told >= mark.from_ms]
-        for kind in meets or ["nothing"]:
-            kinds[kind].append(told - sent)
+        kinds[meets[0] if meets else "nothing"].append(told - sent)
     return {kind: _figures(sorted(values)) for kind, values in kinds.items()}
 
 

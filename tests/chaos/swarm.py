@@ -25,7 +25,7 @@ from octoloom.runtime.follower import Follower
 from octoloom.runtime.observer import Observer
 from octoloom.runtime.processes import end_with_parent, ready_line
 from octoloom.runtime.proof import digest_of
-from tests.chaos.journal import PATIENCE_S, Behind, Fact, Fell, Saw, Sent, Told, now_ms
+from tests.chaos.journal import PATIENCE_S, Behind, Ended, Fact, Fell, Saw, Sent, Told, now_ms
 
 OUTSTANDING_MAX = 16
 
@@ -55,6 +55,8 @@ class Player:
         self.waiting: set[asyncio.Task[None]] = set()
         self._journal, self._dice = journal, dice
         self._number = self._applied = 0
+        # From before the first welcome on, which may tell how earlier lives' actions ended.
+        self._changes = follower.changes()
 
     def note(self, fact: Fact) -> None:
         self._journal.write(msgspec.json.encode(fact).decode() + "\n")
@@ -94,10 +96,12 @@ class Player:
 
     async def watch(self) -> None:
         version = 0
-        async for change in self.follower.changes():
+        async for change in self._changes:
             if change.version < version or change.reset:
                 self.note(Fell(self.actor.name, version, change.version, change.reset))
             version = change.version
+            for outcome in change.settled if self.actor.life else ():
+                self.note(Ended(self.actor.name, self.actor.life, outcome.sequencer, outcome.status))
 
     async def see(self, version: int) -> None:
         with contextlib.suppress(TimeoutError):
@@ -129,13 +133,13 @@ class Swarm:
     async def _open(self, actor: Actor, stack: contextlib.AsyncExitStack) -> None:
         urls, loop = self._casting.urls, asyncio.get_running_loop()
         follower: Follower
-        if not actor.name:
-            follower = await stack.enter_async_context(Observer.connect(urls, actor.space))
+        if actor.name:
+            follower = Device.connect(urls, actor.space, actor.name, actor.store or None)
         else:
-            device = Device.connect(urls, actor.space, actor.name, actor.store or None)
-            follower = await stack.enter_async_context(device)
+            follower = Observer.connect(urls, actor.space)
         dice = random.Random(f"{self._casting.seed} {actor.name} {actor.life}")
         player = Player(actor, follower, self._journal, dice)
+        await stack.enter_async_context(follower)
         self._players.append(player)
         self._watching.append(loop.create_task(player.watch()))
         if isinstance(follower, Device):
