@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from octoloom.core.app import App
 from octoloom.core.chain import Chain
 from octoloom.core.compute import Fault
 from octoloom.core.effects import Effect, Fan, Report, Tell, ToPeer, Trial
-from octoloom.core.link_messages import LinkMessage
+from octoloom.core.link_messages import LinkMessage, Stale
 from octoloom.core.register_messages import ToRegister
 from octoloom.runtime.doors import Doors
 from octoloom.runtime.faults import FaultLog
@@ -41,20 +42,30 @@ class Outbox:
         self._faults = FaultLog()
         self._trials: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    def obey(self, chain: Chain, effects: Sequence[Effect]) -> None:
+    def obey(self, chain: Chain, effects: Sequence[Effect]) -> int:
+        """Returns how many microseconds of this process it took to tell changes to those who watch."""
         frames: dict[str, list[LinkMessage]] = {}
         for effect in effects:
             if isinstance(effect, ToPeer):
                 frames.setdefault(effect.peer, []).append(effect.message)
+                if type(effect.message) is Stale:
+                    # The answer to a link that spoke in an old epoch: a fault of the other side like any other.
+                    self._peers.counters["stale-epoch"] += 1
         for peer, messages in frames.items():
             self._peers.send(chain.chain, peer, messages)
+        fanned_ns = 0
         for effect in effects:
-            self._obey(chain, effect)
+            if isinstance(effect, Fan):
+                # A process that had to wait for others has not spent anything: its own time counts, not the wall's.
+                start_ns = time.thread_time_ns()
+                self._fan(effect)
+                fanned_ns += time.thread_time_ns() - start_ns
+            elif not isinstance(effect, ToPeer):
+                self._obey(chain, effect)
+        return fanned_ns // 1000
 
     def _obey(self, chain: Chain, effect: Effect) -> None:
-        if isinstance(effect, Fan):
-            self._fan(effect)
-        elif isinstance(effect, Tell):
+        if isinstance(effect, Tell):
             self._doors.tell(effect.connection, effect.message, effect.close)
         elif isinstance(effect, Report):
             self._report(effect.message)
