@@ -52,7 +52,7 @@ class End:
 
     def event(self, name: str = "put", space: str = "lobby") -> Event:
         event = self.hold(name, space)
-        self.tail.on_event(self.space(space), event)
+        self.tail.on_events(self.space(space), [event])
         return event
 
     def take_office(self, suspicious: bool) -> list[Effect]:

@@ -151,7 +151,7 @@ class Door:
         if len(payload) > limits.payload_max:
             detail = f"a payload has at most {limits.payload_max} bytes, this one {len(payload)}"
             return say.Refused("payload-too-large", detail, sequencer)
-        if nests_deeper(payload, limits.depth_max):
+        if len(payload) > limits.depth_max and nests_deeper(payload, limits.depth_max):
             return say.Refused("too-deep", f"a payload nests at most {limits.depth_max} deep", sequencer)
         if not name or len(name) > limits.event_name_max or name.startswith("@"):
             detail = f"an event's name has 1 to {limits.event_name_max} characters and no leading '@'"
@@ -170,8 +170,9 @@ class Door:
     def _allowed(self, now: int, session: Session) -> bool:
         """A bucket that holds one second's events and fills as time goes by."""
         rate = self.limits.rate_max
-        gained = (now - session.allowance_ms) * rate / 1000
-        session.allowance, session.allowance_ms = min(rate, session.allowance + gained), now
+        if now != session.allowance_ms:
+            gained = (now - session.allowance_ms) * rate / 1000
+            session.allowance, session.allowance_ms = min(rate, session.allowance + gained), now
         if session.allowance < 1.0:
             return False
         session.allowance -= 1.0

@@ -110,10 +110,11 @@ class Audience:
 
     def note(self, change: Change, owners: dict[str, int]) -> None:
         """A change was committed: remember whose events it settled until it is published."""
+        kills = self._kills
         for kill in change.kills:
             connection = owners.get(kill.device)
             if connection is not None:
-                self._kills.setdefault(connection, []).append((kill.sequencer, kill.outcome.word, kill.reason))
+                kills.setdefault(connection, []).append((kill.sequencer, kill.outcome.word, kill.reason))
 
     def publish(self) -> list[Effect]:
         """Tell what has been committed since the last time."""

@@ -239,13 +239,15 @@ class Chain:
         """The replica has a new event: pass it on, and compute it if this is the tail."""
         self.neighbours.queue_event(space, event)
         if self.place.is_tail and self.whole:
-            self.tail.on_event(space, event)
+            self.tail.on_events(space, [event])
 
     def _on_events(self, message: say.Events) -> None:
         space = self.space(message.space)
-        for event in message.events:
-            if space.add(event):
-                self._on_event(space, event)
+        events = [event for event in message.events if space.add(event)]
+        if events:
+            self.neighbours.queue_events(space, events)
+            if self.place.is_tail and self.whole:
+                self.tail.on_events(space, events)
 
     def _on_changes(self, peer: str, message: say.Changes) -> None:
         space = self.space(message.space)

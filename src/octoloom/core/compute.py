@@ -53,7 +53,7 @@ class _Step:
             self.next_timer = timer.timer + 1
         if event.device == TIMER:
             self.fired[event.sequencer] = None
-        if event.device == PRESENCE:
+        elif event.device == PRESENCE:
             self.presence.append((decode_json(event.payload)["device"], event.name == JOIN))
 
 
@@ -110,17 +110,19 @@ class Worker:
             if verdict.outcome is None:
                 self.deferred[event.chain_sequencer] = None
             else:
-                self.deferred.pop(event.chain_sequencer, None)
+                if self.deferred:
+                    self.deferred.pop(event.chain_sequencer, None)
                 step.kill(event, verdict)
 
     def _verdict(self, event: Event, step: _Step) -> Verdict:
-        if event.chain_sequencer in self.quarantined:
+        if self.quarantined and event.chain_sequencer in self.quarantined:
             return Verdict(Outcome.QUARANTINED, "it ended the process that computed it")
         if event.device == TIMER and not self._is_set(event.sequencer, step):
             return Verdict(Outcome.SUPERSEDED, "the timer was cancelled")
         verdict = self.app.run(self._recorder, event, step.next_timer, TIMERS_MAX - self._timers_set(step))
         # What is cancelled is a timer that is set: a number that is only given later is another timer's.
-        step.cancelled.update(dict.fromkeys(number for number in verdict.cancelled if self._is_set(number, step)))
+        if verdict.cancelled:
+            step.cancelled.update(dict.fromkeys(number for number in verdict.cancelled if self._is_set(number, step)))
         return verdict
 
     def _is_set(self, number: int, step: _Step) -> bool:
@@ -151,7 +153,8 @@ class Worker:
             cancelled=list(step.cancelled),
             presence=step.presence,
         )
-        for kill in step.kills:
-            self.quarantined.pop(kill.chain_sequencer, None)
+        if self.quarantined:
+            for kill in step.kills:
+                self.quarantined.pop(kill.chain_sequencer, None)
         self.space.settle(change)
         return change

@@ -34,7 +34,10 @@ class Outcome(IntEnum):
 
     @property
     def word(self) -> str:
-        return self.name.lower()
+        return _WORDS[self]
+
+
+_WORDS = tuple(outcome.name.lower() for outcome in Outcome)
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -51,6 +51,9 @@ class Neighbours:
     def queue_event(self, space: Space, event: Event) -> None:
         self._events.setdefault(space.name, []).append(event)
 
+    def queue_events(self, space: Space, events: list[Event]) -> None:
+        self._events.setdefault(space.name, []).extend(events)
+
     def queue_change(self, space: Space, change: Change) -> None:
         self._changes.setdefault(space.name, []).append(change)
 

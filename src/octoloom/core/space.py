@@ -56,7 +56,8 @@ class DeviceHistory:
     def __init__(self) -> None:
         self.live: dict[int, int] = {}
         self.seen = Seen()
-        self.recent: dict[int, Settled] = {}
+        self.recent: dict[int, Settled | Kill] = {}
+        """A kill says what is kept of it, and more: it is made smaller when a snapshot is taken."""
 
     def standing(self, sequencer: int) -> Standing:
         if self.seen.has(sequencer):
@@ -74,14 +75,21 @@ class DeviceHistory:
         return max(self.seen.above, default=self.seen.watermark)
 
     def settle(self, kill: Kill) -> None:
-        self.live.pop(kill.sequencer, None)
-        self.seen.add(kill.sequencer)
+        sequencer, live, recent = kill.sequencer, self.live, self.recent
+        live.pop(sequencer, None)
+        self.seen.add(sequencer)
         # The head takes events in ascending order, so what is neither live nor done below the lowest live event
         # (or, with none, below the highest done) was never sent and never will be.
-        self.seen.advance(next(iter(self.live)) - 1 if self.live else self.highest_done())
-        self.recent[kill.sequencer] = Settled(kill.sequencer, kill.outcome, kill.reason, kill.digest)
-        if len(self.recent) > RECENT_MAX:
-            del self.recent[next(iter(self.recent))]
+        if live:
+            self.seen.advance(next(iter(live)) - 1)
+        elif self.seen.above:
+            self.seen.advance(self.highest_done())
+        recent[sequencer] = kill
+        if len(recent) > RECENT_MAX:
+            del recent[next(iter(recent))]
+
+    def settled(self) -> list[Settled]:
+        return [Settled(each.sequencer, each.outcome, each.reason, each.digest) for each in self.recent.values()]
 
     def outcome(self, sequencer: int, digest: int) -> tuple[Outcome, str]:
         """How a done event ended, as told to a device that resends it."""
@@ -144,11 +152,12 @@ class Space:
 
     def add(self, event: Event) -> bool:
         """Take the next event in the chain's order; False for one that was taken before."""
-        if event.chain_sequencer < self.next_chain_sequencer:
+        number = event.chain_sequencer
+        if number < self.next_chain_sequencer:
             return False
-        self.events[event.chain_sequencer] = event
-        self.device(event.device).live[event.sequencer] = event.chain_sequencer
-        self.next_chain_sequencer = event.chain_sequencer + 1
+        self.events[number] = event
+        self.device(event.device).live[event.sequencer] = number
+        self.next_chain_sequencer = number + 1
         self.time_ms = event.time_ms
         return True
 
@@ -190,8 +199,10 @@ class Space:
         self.ring.push(change)
 
     def _kill(self, kill: Kill) -> None:
-        self.events.pop(kill.chain_sequencer, None)
-        self.next_chain_sequencer = max(self.next_chain_sequencer, kill.chain_sequencer + 1)
+        number = kill.chain_sequencer
+        self.events.pop(number, None)
+        if number >= self.next_chain_sequencer:
+            self.next_chain_sequencer = number + 1
         if kill.device == TIMER:
             # Timers fire in the order of their due times, not of their numbers: the table itself is their memory.
             self.timers.pop(kill.sequencer, None)
@@ -211,7 +222,7 @@ class Space:
 
     def snapshot(self) -> SpaceSnapshot:
         records = [
-            DeviceRecord(name, history.seen.watermark, sorted(history.seen.above), list(history.recent.values()))
+            DeviceRecord(name, history.seen.watermark, sorted(history.seen.above), history.settled())
             for name, history in self.devices.items()
         ]
         return SpaceSnapshot(

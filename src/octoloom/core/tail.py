@@ -45,12 +45,12 @@ class Tail:
         self._on_trial.clear()
         self._suspects.clear()
 
-    def on_event(self, space: Space, event: Event) -> None:
+    def on_events(self, space: Space, events: list[Event]) -> None:
         worker = self.workers.get(space.name)
         if worker is None:
-            self._worker(space)  # its inbox holds the event already
+            self._worker(space)  # its inbox holds the events already
         else:
-            worker.inbox.append(event)
+            worker.inbox.extend(events)
         self._busy[space.name] = None
 
     def on_trial(self, space: str, fatal: list[int]) -> None:
