@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from octoloom.core.device_effects import Saved
 from octoloom.runtime.processes import Child
 from octoloom.storage.device_store import DeviceStore
 from tests.chaos import journal
@@ -47,6 +48,16 @@ class Inherited(msgspec.Struct, frozen=True):
     queued: list[tuple[int, int]]
 
 
+class Remains(msgspec.Struct, frozen=True):
+    """What was in a device's store when it was killed."""
+
+    device: str
+    life: int
+    version: int
+    next_sequencer: int
+    unsettled: list[tuple[int, int]]
+
+
 class Cupboard:
     """The devices' stores, with a copy of each from the end of each life."""
 
@@ -64,9 +75,15 @@ class Cupboard:
             with contextlib.suppress(FileNotFoundError):
                 shutil.copy(f"{source}{suffix}", f"{target}{suffix}")
 
-    def keep_copies(self, life: int) -> None:
+    def keep_copies(self, life: int) -> list[Remains]:
         for name in self.names:
             self._move(self.store(name), self.store(name, life))
+        return [self._remains(name, life) for name in self.names]
+
+    def _remains(self, name: str, life: int) -> Remains:
+        saved = self._load(name)
+        keys = [key_of(event.payload) for event in (*saved.pending, *saved.queue)]
+        return Remains(name, life, saved.version, saved.next_sequencer, keys)
 
     def prepare(self, name: str, life: int, how: str) -> Inherited:
         """Puts the store in place with which a device begins `life`."""
@@ -74,15 +91,19 @@ class Cupboard:
             self._move(self.folder / "nothing", self.store(name))
         elif how == "with an older copy":
             self._move(self.store(name, life - 2), self.store(name))
+        saved = self._load(name)
+        pending = {event.sequencer: key_of(event.payload) for event in saved.pending}
+        return Inherited(name, life, how, pending, [key_of(action.payload) for action in saved.queue])
+
+    def _load(self, name: str) -> Saved:
+        """What is in the store in use. It is read from a copy, so that looking does not mend anything."""
         scratch = self.folder / "scratch.db"
         self._move(self.store(name), scratch)
         store = DeviceStore(scratch, SPACE, name)
-        saved = store.load()
-        store.close()
-        if saved is None:
-            return Inherited(name, life, how, {}, [])
-        pending = {event.sequencer: key_of(event.payload) for event in saved.pending}
-        return Inherited(name, life, how, pending, [key_of(action.payload) for action in saved.queue])
+        try:
+            return store.load() or Saved()
+        finally:
+            store.close()
 
 
 def key_of(payload: bytes) -> tuple[int, int]:
@@ -131,6 +152,7 @@ async def play(folder: Path, devices: int, lives: int) -> None:
     names = [f"device{n}" for n in range(devices)]
     cupboard = Cupboard(folder, names)
     inherited: list[Inherited] = []
+    remains: list[Remains] = []
     async with Cluster(folder) as cluster, swarms(folder) as swarm:
         for life in range(1, lives + 1):
             for at, name in enumerate(names):
@@ -139,7 +161,7 @@ async def play(folder: Path, devices: int, lives: int) -> None:
             actors = [Actor(name, SPACE, life, str(cupboard.store(name))) for name in names]
             if life < lives:
                 await live(cluster, swarm, actors)
-                cupboard.keep_copies(life)
+                remains += cupboard.keep_copies(life)
         await swarm.start(cluster.urls, actors, pause_ms=60)
         await asyncio.sleep(1)
         await swarm.say("stop", "settled")
@@ -156,6 +178,7 @@ async def play(folder: Path, devices: int, lives: int) -> None:
     assert list(journal.settled(book, [(name, lives) for name in names])) == []
     assert list(journal.notes(book, state)) == []
     assert list(journal.sights(book, replicas, dict.fromkeys(names, SPACE))) == []
+    assert list(unsaved(book, remains)) == []
     assert list(legacies(book, inherited, state)) == []
 
 
@@ -165,6 +188,16 @@ def endings(book: journal.Book) -> dict[tuple[str, int], dict[int, str]]:
         if isinstance(fact, Ended):
             found.setdefault((fact.device, fact.life), {})[fact.sequencer] = fact.status
     return found
+
+
+def unsaved(book: journal.Book, remains: list[Remains]) -> Iterator[str]:
+    """A device is told how an action ended only once that is in its store."""
+    for left in remains:
+        for told in book.told[left.device, left.life]:
+            if told.sequencer >= left.next_sequencer or told.version > left.version:
+                yield f"{left.device} was told {told}, and its store has come to {left.version} only"
+            if (told.life, told.number) in left.unsettled:
+                yield f"{left.device} was told {told}, and its store still has it to send"
 
 
 def legacies(book: journal.Book, inherited: list[Inherited], state: Any) -> Iterator[str]:
