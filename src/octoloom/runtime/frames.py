@@ -8,7 +8,7 @@ to do about a slow peer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.wire.framing import FRAME_MAX, FrameReader
@@ -62,8 +62,9 @@ class FramedConnection(asyncio.Protocol):
         self._waiting.append(frame)
         self._waiting_bytes += len(frame)
 
-    def flush(self) -> None:
-        """Writes what was sent now, not at the end of the tick: for who has long work to do before that."""
+    def send_now(self, frames: Sequence[bytes]) -> None:
+        """Writes frames at once, not at the end of the tick: for who has long work to do before that."""
+        self._waiting.extend(frames)
         self._flush()
 
     def close(self) -> None:
@@ -99,6 +100,8 @@ class FramedConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream's transport, by create_connection's promise
+        # Below its high-water mark uvloop keeps a write until the tick ends. What leaves here is a batch already.
+        transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
         if self._on_opened is not None:
             self._on_opened(self)
 

@@ -96,14 +96,11 @@ class Peers:
         connection = self._connections.get((chain, peer))
         if connection is None:
             return
-        for frame in _frames(messages):
-            connection.send(frame)
+        connection.send_now(_frames(messages))
         if connection.buffered > BUFFERED_MAX:
             self.counters["too-slow"] += 1
             _log.warning("hung up on %s in chain %s, which does not read", peer, chain)
             connection.abort()
-        else:
-            connection.flush()
 
     # Calling.
 

@@ -23,6 +23,7 @@ class Turns:
         self._marked: dict[str, Chain] = {}
         self._soon = False
         self._timer: asyncio.TimerHandle | None = None
+        self._due: int | None = None
         self._closed = False
 
     def mark(self, chain: Chain) -> None:
@@ -45,13 +46,17 @@ class Turns:
             self._arm()
 
     def _arm(self) -> None:
-        """Wakes up when the first core wants to."""
+        """Wakes up when the first core wants to. A timer costs more than to see that it still fits."""
+        times = [time for chain in self._chains.values() if (time := chain.deadline()) is not None]
+        due = min(times) if times else None
+        if due == self._due and self._timer is not None:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        times = [time for chain in self._chains.values() if (time := chain.deadline()) is not None]
-        if times and not self._closed:
-            delay_ms = max(min(times) - self._clock.now(), 0)
+        self._due = due
+        if due is not None and not self._closed:
+            delay_ms = max(due - self._clock.now(), 0)
             self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_time)
 
     def _on_time(self) -> None:
