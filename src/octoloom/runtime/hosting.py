@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from collections.abc import Callable, Coroutine
@@ -20,6 +21,8 @@ from octoloom.runtime.register import RegisterServer
 from octoloom.runtime.watchdog import Watchdog
 
 LEAVE_S = 30.0
+GC_THRESHOLDS = (50_000, 20, 100)
+"""A full collection walks through all states while devices wait. A link makes hardly any garbage in circles."""
 
 Say = Callable[[str], None]
 
@@ -73,6 +76,8 @@ async def serve_link(server: LinkServer, say: Say, leave_s: float = LEAVE_S) -> 
     wishes = Wishes()
     watchdog = Watchdog([server.app])
     watchdog.start()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     await server.start()
     try:
         say(ready_line(url=server.url, peer=server.peer_address, pid=os.getpid(), id=server.id))
