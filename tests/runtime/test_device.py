@@ -328,6 +328,28 @@ def test_a_redirect_is_followed_and_a_dead_link_left_for_another() -> None:
     play(scenario())
 
 
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_a_link_that_ends_before_it_answers_the_call_is_left(
+    runner: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    calls: list[bytes] = []
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        calls.append(await reader.readline())
+        writer.close()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        dying = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with serving() as head, Device.connect([dying, head.url], "s", "ada", wait_ms=5_000) as ada:
+            assert ada.connected
+            assert (await ada.send("add", 1)).status == "applied"
+        assert len(calls) == 1
+        server.close()
+
+    runner(scenario())
+
+
 def test_a_silent_link_is_pinged_and_left() -> None:
     async def scenario() -> None:
         async with serving() as head, serving() as other:

@@ -135,9 +135,14 @@ class Driver:
             try:
                 async with asyncio.timeout(CONNECT_MS_MAX / 1000):
                     await ws_connect(lambda: self._attempt, url, max_frame_size=TO_DEVICE_BYTES_MAX)
-                await self._attempt.closed.wait()
             except (OSError, WSError, ValueError) as error:
                 log.debug("cannot reach %s: %s", url, error)
+            # Not every call that returns was answered: a link may end between the call and the upgrade, and of such a
+            # connection nobody is told that it has closed.
+            if self._attempt.transport is not None:
+                await self._attempt.closed.wait()
+            # Whoever answers from here on is too late, and is hung up on.
+            self._attempt = Socket(self)
             await asyncio.sleep(self._route.pause_ms() / 1000)
 
     def on_opened(self, socket: Socket) -> None:
