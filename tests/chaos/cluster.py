@@ -66,6 +66,7 @@ class Cluster:
         self.ports = {name: (free_port(), free_port()) for name in self.names}
         self.children: dict[str, Child] = {}
         self.register = f"127.0.0.1:{free_port()}"
+        self.mended = 0
         self._link_options = link_options
 
     async def __aenter__(self) -> Cluster:
@@ -114,6 +115,7 @@ class Cluster:
         while True:
             for name in self.names:
                 if not self.children[name].running:
+                    self.mended += 1
                     await self.start(name)
             await asyncio.sleep(POLL_S)
 
