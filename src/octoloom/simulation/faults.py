@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from octoloom.simulation.cluster import Cluster
 
 FROM_MS = 400
-UNTIL_MS = 4_000
+UNTIL_MS = 3_000
 
 
 class Faults:
