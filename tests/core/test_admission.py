@@ -23,7 +23,7 @@ class Entrance:
     def __init__(self, dice: int = 0, **limits: Any) -> None:
         self.space = Space("lobby")
         self.taken: list[Event] = []
-        self.door = Door(Limits(**limits), dice, lambda _, event: self.taken.append(event))
+        self.door = Door(Limits(**limits), dice, lambda _, events: self.taken.extend(events))
         self.now = 1000
 
     def bootstrap(

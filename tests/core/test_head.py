@@ -19,7 +19,7 @@ class Office:
     def __init__(self, space: Space | None = None) -> None:
         self.space = space or Space("lobby")
         self.made: list[Event] = []
-        self.head = Head(Limits(), 0, lambda _, event: self.made.append(event))
+        self.head = Head(Limits(), 0, lambda _, events: self.made.extend(events))
         self.now = 1000
 
     def take_office(self) -> None:

@@ -58,9 +58,9 @@ class Session:
 
 
 class Door:
-    """The admission of one chain's head. `admit` is called with each event that was taken, in order."""
+    """The admission of one chain's head. `admit` is called with the events that were taken, in order."""
 
-    def __init__(self, limits: Limits, dice: int, admit: Callable[[Space, Event], None]) -> None:
+    def __init__(self, limits: Limits, dice: int, admit: Callable[[Space, list[Event]], None]) -> None:
         self.limits = limits
         self.sessions: dict[int, Session] = {}
         self.owners: dict[str, dict[str, int]] = {}
@@ -132,6 +132,15 @@ class Door:
 
     def send(self, now: int, session: Session, events: list[say.DeviceEvent], space: Space) -> say.ToDevice | None:
         """Take events in order; the answer, if any, says where to go on."""
+        taken: list[Event] = []
+        answer = self._take_all(now, session, events, space, taken)
+        if taken:
+            self._admit(space, taken)
+        return answer
+
+    def _take_all(
+        self, now: int, session: Session, events: list[say.DeviceEvent], space: Space, taken: list[Event]
+    ) -> say.ToDevice | None:
         for sequencer, name, raw in events:
             if sequencer < session.expected:
                 continue
@@ -141,7 +150,8 @@ class Door:
             refusal = self._refusal(now, session, space, sequencer, name, payload)
             if refusal is not None:
                 return refusal
-            self._take(now, session, space, sequencer, name, payload)
+            taken.append(self._place(now, space, session.device, sequencer, name, payload))
+            session.expected = sequencer + 1
         return None
 
     def _refusal(
@@ -183,12 +193,15 @@ class Door:
         session.expected = sequencer + 1
 
     def put(self, now: int, space: Space, device: str, sequencer: int, name: str, payload: bytes) -> None:
-        """Give an event its place in the chain, its time and its dice."""
+        """Give an event its place in the chain, its time and its dice, and pass it on."""
+        self._admit(space, [self._place(now, space, device, sequencer, name, payload)])
+
+    def _place(self, now: int, space: Space, device: str, sequencer: int, name: str, payload: bytes) -> Event:
         number = space.next_chain_sequencer
         dice = (self._dice + number * DICE_STEP) & DICE_MASK
         event = Event(number, device, sequencer, name, payload, max(now, space.time_ms), dice)
         space.add(event)
-        self._admit(space, event)
+        return event
 
     def close(self, connection: int) -> Session | None:
         """The connection is gone; returns its session if it was a device's current one."""

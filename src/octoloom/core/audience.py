@@ -114,7 +114,11 @@ class Audience:
         for kill in change.kills:
             connection = owners.get(kill.device)
             if connection is not None:
-                kills.setdefault(connection, []).append((kill.sequencer, kill.outcome.word, kill.reason))
+                note = (kill.sequencer, kill.outcome.word, kill.reason)
+                if connection in kills:
+                    kills[connection].append(note)
+                else:
+                    kills[connection] = [note]
 
     def publish(self) -> list[Effect]:
         """Tell what has been committed since the last time."""

@@ -56,7 +56,7 @@ class Chain:
         self.suspended = False
         """Another link knows a newer view: serve nobody until this one knows it too."""
         self.spaces: dict[str, Space] = {}
-        self.head = Head(self.limits, dice, self._on_event)
+        self.head = Head(self.limits, dice, self._on_new_events)
         self.tail = Tail(app)
         self.service = Service(self)
         self.neighbours = Neighbours(self)
@@ -235,19 +235,17 @@ class Chain:
 
     # Events down, changes up.
 
-    def _on_event(self, space: Space, event: Event) -> None:
-        """The replica has a new event: pass it on, and compute it if this is the tail."""
-        self.neighbours.queue_event(space, event)
+    def _on_new_events(self, space: Space, events: list[Event]) -> None:
+        """The replica has new events: pass them on, and compute them if this is the tail."""
+        self.neighbours.queue_events(space, events)
         if self.place.is_tail and self.whole:
-            self.tail.on_events(space, [event])
+            self.tail.on_events(space, events)
 
     def _on_events(self, message: say.Events) -> None:
         space = self.space(message.space)
         events = [event for event in message.events if space.add(event)]
         if events:
-            self.neighbours.queue_events(space, events)
-            if self.place.is_tail and self.whole:
-                self.tail.on_events(space, events)
+            self._on_new_events(space, events)
 
     def _on_changes(self, peer: str, message: say.Changes) -> None:
         space = self.space(message.space)

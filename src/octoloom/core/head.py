@@ -19,7 +19,7 @@ _TIMER, _LEAVE = 0, 1
 
 
 class Head:
-    def __init__(self, limits: Limits, dice: int, admit: Callable[[Space, Event], None]) -> None:
+    def __init__(self, limits: Limits, dice: int, admit: Callable[[Space, list[Event]], None]) -> None:
         self.door = Door(limits, dice, admit)
         self._limits = limits
         self._due: list[tuple[int, int, str, int, str]] = []

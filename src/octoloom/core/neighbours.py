@@ -48,9 +48,6 @@ class Neighbours:
 
     # What the turn brought.
 
-    def queue_event(self, space: Space, event: Event) -> None:
-        self._events.setdefault(space.name, []).append(event)
-
     def queue_events(self, space: Space, events: list[Event]) -> None:
         self._events.setdefault(space.name, []).extend(events)
 

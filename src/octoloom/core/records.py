@@ -75,8 +75,7 @@ class Record(dict[str, Any]):
         if ledger.log is not None:
             ledger.log.append((self, key, old, rank))
 
-    def _set(self, key: str, planted_value: Value) -> None:
-        old = self.get(key, MISSING)
+    def _set(self, key: str, old: Value, planted_value: Value) -> None:
         self._note(key, old, 0)
         if old is MISSING and self.ranks is not None:
             self.ranks[key] = next(reversed(self.ranks.values()), 0) + 1
@@ -85,8 +84,9 @@ class Record(dict[str, Any]):
     def __setitem__(self, key: str, value: Value) -> None:
         key = _checked_key(self, key)
         # `state["cells"] |= more` ends by writing back what it has changed in place: that must not copy it.
-        if self.get(key, MISSING) is not value:
-            self._set(key, planted(self, key, value))
+        old = self.get(key, MISSING)
+        if old is not value:
+            self._set(key, old, planted(self, key, value))
 
     def __delitem__(self, key: str) -> None:
         old = self[key]
@@ -121,7 +121,7 @@ class Record(dict[str, Any]):
         values = dict(*others, **members)
         checked = ((_checked_key(self, key), value) for key, value in values.items())
         for key, value in [(key, planted(self, key, value)) for key, value in checked]:
-            self._set(key, value)
+            self._set(key, self.get(key, MISSING), value)
 
     def __ior__(self, other: Any) -> Record:  # type: ignore[override,misc]
         self.update(other)
@@ -249,8 +249,8 @@ def _top_at(parent: Node) -> RecordList | None:
 def planted(parent: Node, key: str, value: Value) -> Value:
     """A copy of `value` for its place in `parent`, where it is not yet. Raises NotJSON."""
     kind = type(value)
-    if kind is int or kind is float:
-        return _checked_scalar(parent, key, value)
+    if kind is int and INTEGER_MIN <= value <= INTEGER_MAX:
+        return value
     if value is None or kind is bool or (kind is str and value.isascii()):
         return value
     if isinstance(value, dict):

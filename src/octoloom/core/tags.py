@@ -50,20 +50,22 @@ class Seen:
 
     def add(self, number: int) -> bool:
         """Whether the number is new; from now on it is not."""
-        if self.has(number):
-            return False
         if number == self.watermark + 1:
             self.watermark = number
-            self._close_up()
-        elif len(self.above) >= self.above_max:
+            if self.above:
+                self._close_up()
+            return True
+        if self.has(number):
+            return False
+        if len(self.above) >= self.above_max:
             raise TooSparse(f"{number} is beyond a hole at {self.watermark + 1}, with {len(self.above)} waiting")
-        else:
-            self.above.add(number)
+        self.above.add(number)
         return True
 
     def advance(self, number: int) -> None:
         """Everything up to `number` counts as seen."""
-        self.watermark = max(self.watermark, number)
+        if number > self.watermark:
+            self.watermark = number
         if self.above:
             numbers = sorted(self.above)
             self.above = set(numbers[bisect_right(numbers, self.watermark) :])
