@@ -127,7 +127,7 @@ def ratios_table(rows: list[Row]) -> Table:
 
 def ratios(rows: list[Row], system: str, devices: int) -> list[str]:
     """Rates of ours to theirs, times of theirs to ours: above 1 is ahead."""
-    mine = {row.mode: row for row in rows if row.system == system and row.devices == devices}
+    mine: dict[str, Row] = {row.mode: row for row in rows if row.system == system and row.devices == devices}
     peers = [row for row in rows if row.system.startswith("colyseus") and row.devices == devices]
     cells = []
     for mode, name, more_is_better in (
