@@ -16,7 +16,7 @@ from octoloom.wire.framing import frame
 
 
 class Intro(msgspec.Struct, frozen=True, array_like=True, tag="octoloom-link-1"):
-    """Who dials, and for which chain. The tag is the protocol's name and version: a stranger's frame does not decode."""
+    """Who dials, and for which chain. The tag is the protocol and its version: a stranger's frame does not decode."""
 
     link: str
     token: str = ""
