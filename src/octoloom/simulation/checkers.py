@@ -118,6 +118,9 @@ class Checker:
         history = self.history(chain.view.generation, space.name)
         for change in self._unknown(link, space, history):
             history.add(change)
+            self.cluster.world.tell(
+                link.name, "commits {} {}, {} events", space.name, change.version, len(change.kills)
+            )
             self._note_kills(chain.view.generation, space.name, history, change)
         if canonical(space.state) != history.texts[space.version]:
             raise Broken(f"fold: {link.name} holds another state of {space.name} at version {space.version}")
@@ -191,6 +194,7 @@ class Checker:
         if token is None:
             return  # done in an earlier life, which knew the token
         self.settled[token] = (settled.outcome, settled.reason)
+        self.cluster.world.tell(node.name, "hears that {} is {}", token, settled.outcome.word)
         history = self.history(node.core.generation, node.space)
         outcomes = [kill.outcome for kill in history.outcomes.get(token, [])]
         truth = {

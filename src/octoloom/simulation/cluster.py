@@ -151,7 +151,8 @@ class Cluster:
             payload["until"] = dice.randrange(1, 40)  # type: ignore[assignment]
         elif name == "alarm":
             payload["ms"] = dice.randrange(10, 1500)  # type: ignore[assignment]
-        node.act(name, encode_json(payload), token)
+        if node.act(name, encode_json(payload), token):
+            self.world.tell(node.name, "does {} ({})", token, name)
 
 
 def simulate(seed: int, transcript: list[str] | None = None) -> World:

@@ -97,6 +97,7 @@ class DeviceNode:
 
     def on_open(self, channel: Channel) -> None:
         if channel is self._channel:
+            self.world.tell(self.name, "calls {}", channel.other(self).name)
             self._obey(self.core.on_connected(self.world.now))
         else:
             channel.close(self)

@@ -150,8 +150,9 @@ class Faults:
             self.world.after(self.world.dice.choice([100, 700, 2500]), self._restart_register)
 
     def _restart_register(self) -> None:
-        self.world.tell("register", "comes back")
-        self.cluster.register.restart()
+        if not self.cluster.register.alive:
+            self.world.tell("register", "comes back")
+            self.cluster.register.restart()
 
     def _slow_link(self) -> None:
         link = self.cluster.any_link()
@@ -214,8 +215,7 @@ class Faults:
         for link in self.cluster.links.values():
             self._resume(link)
             link.slow = False
-        if not self.cluster.register.alive:
-            self.cluster.register.restart()
+        self._restart_register()
         for one, other in list(self.cluster.network.cuts):
             self._heal(one, other, reset=False)
         for node in self.cluster.devices:
