@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from octoloom.core.chain import Chain
 from octoloom.runtime.clock import Clock
 
+EVENTS_MAX = 256
+"""A tick with more events than this has several turns: the next link starts on the first ones meanwhile."""
+
 
 class Turns:
     """`take` is called with the chains whose turn it is."""
@@ -22,16 +25,20 @@ class Turns:
         self._take = take
         self._marked: dict[str, Chain] = {}
         self._soon = False
+        self._events = 0
         self._timer: asyncio.TimerHandle | None = None
         self._due: int | None = None
         self._closed = False
 
-    def mark(self, chain: Chain) -> None:
-        """Something came in for this chain."""
+    def mark(self, chain: Chain, events: int = 0) -> None:
+        """Something came in for this chain, with so many events; many of them do not wait for the rest."""
         self._marked[chain.chain] = chain
+        self._events += events
         if not self._soon and not self._closed:
             self._soon = True
             asyncio.get_running_loop().call_soon(self._turn)
+        if self._events >= EVENTS_MAX and not self._closed:
+            self._turn_now()
 
     def close(self) -> None:
         self._closed = True
@@ -40,10 +47,14 @@ class Turns:
 
     def _turn(self) -> None:
         self._soon = False
-        if not self._closed:
-            marked, self._marked = list(self._marked.values()), {}
-            self._take(marked)
-            self._arm()
+        if not self._closed and self._marked:
+            self._turn_now()
+        self._arm()
+
+    def _turn_now(self) -> None:
+        self._events = 0
+        marked, self._marked = list(self._marked.values()), {}
+        self._take(marked)
 
     def _arm(self) -> None:
         """Wakes up when the first core wants to. A timer costs more than to see that it still fits."""
