@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from octoloom.cli import COMMANDS, octoloom
 from octoloom.core import tokens
+from octoloom.runtime.status import Status
 
 SUBCOMMANDS = [["chain", "show"], ["chain", "kill"], ["chain", "update"], ["simulate", "chain"]]
 
@@ -65,6 +66,13 @@ def test_without_a_cluster_the_command_that_starts_one_is_named(command: list[st
     result = run(*command, "--data", str(tmp_path))
     assert result.exit_code == 2
     assert result.output == f"Error: no cluster runs in {tmp_path}: start one with `octoloom up --data {tmp_path}`\n"
+
+
+def test_an_unknown_order_is_not_shown_as_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octoloom.cli.chain.look", lambda data, register: Status("127.0.0.1:1", [], []))
+    result = run("chain", "show")
+    assert result.exit_code == 1
+    assert result.output == "Error: no link has come yet, or the register is down: see `octoloom status`\n"
 
 
 def test_a_damaged_note_is_named(tmp_path: Path) -> None:

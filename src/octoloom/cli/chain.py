@@ -48,6 +48,8 @@ def show(as_json: bool, data: Path, register: str | None) -> None:
       octoloom chain show --json --register 127.0.0.1:7070
     """
     chains = look(data, register).chains
+    if not chains:
+        raise click.ClickException("no link has come yet, or the register is down: see `octoloom status`")
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(chains), indent=2).decode())
     else:
