@@ -166,7 +166,7 @@ def compare(console: Console, modes: list[Mode], devices: list[int], seconds: fl
 
 def state_sizes(console: Console, seconds: float, links: int) -> None:
     """One device that changes a little, in a state of growing size."""
-    names = ["state", "p50 ms", "p99 ms", "servers' CPU per event, ms", "ratio to 1 KB", "largest link, MB"]
+    names = ["state", "p50 ms", "p99 ms", "servers' CPU per event, ms", "ratio to 1 KB", "largest link, MB", "whole"]
     table = Table(
         *(Column(name, justify="right") for name in names), title=f"Small changes in a large state, {links} links"
     )
@@ -179,7 +179,7 @@ def state_sizes(console: Console, seconds: float, links: int) -> None:
         rss_mb = max(usage.rss_end for usage in found.servers.values()) / 1e6
         table.add_row(
             name, _number(found.latency_p50_ms), _number(found.latency_p99_ms), _number(cost_ms, 2),
-            _number(cost_ms / base, 2), _number(rss_mb, 0),
+            _number(cost_ms / base, 2), _number(rss_mb, 0), "yes" if found.healthy else "no",
         )  # fmt: skip
     console.print(table)
 
