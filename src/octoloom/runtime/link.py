@@ -236,7 +236,8 @@ class LinkServer:
                 return
         with self._sure:
             chain.service.on_message(self.clock.now(), connection, message)
-        self._turns.mark(chain, len(message.events) if isinstance(message, say.Send) else 0)
+        # Only a link below can start on a part of the tick; without one, parts would only be told one by one.
+        self._turns.mark(chain, len(message.events) if isinstance(message, say.Send) and chain.place.lower else 0)
 
     def _home(self, connection: int, space: str) -> Chain | None:
         """The chain that serves a space; None if the connection was sent away instead."""
