@@ -300,6 +300,7 @@ def test_whoever_watches_sees_the_committed_states_in_order(script: list[tuple[s
             obey(room.audience.publish())
         elif word == "enter":
             screens.pop(connection, None)
+            room.audience.drop(connection)  # as the service does with one who comes in again
             obey(room.enter(connection))
         else:
             getattr(room.audience, word)(connection)

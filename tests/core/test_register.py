@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from octoloom.core.errors import UsageError
-from octoloom.core.register import Announce, Challenge, Decline, Effect, Persist, Register, RegisterConfig, Tell
-from octoloom.core.register_messages import Directory, Enlist, LinkAddress, Ready, Suspect, View, Whole
+from octoloom.core.register import Announce, Decline, Effect, Persist, Register, RegisterConfig, Tell
+from octoloom.core.register_messages import Adopted, Directory, Enlist, LinkAddress, Ready, Suspect, View, Whole
 
 
 def address(link: str) -> LinkAddress:
@@ -32,7 +32,6 @@ class World:
         self.said: list[str] = []
         self.complaints: list[tuple[str, str]] = []
         self.register = Register(self.config, None, self.now)
-        self.challenges: list[tuple[str, int]] = []
 
     def view(self, chain: str = "c0") -> View:
         return self.register.directory().views[chain]
@@ -56,8 +55,6 @@ class World:
                 case Tell(link, directory):
                     assert directory == self.disk
                     self.told.append(link)
-                case Challenge(link, number):
-                    self.challenges.append((link, number))
                 case Decline(link, code, _, ends):
                     self.declined.append((link, code))
                     if ends and link in self.connected:
@@ -77,13 +74,14 @@ class World:
             else:
                 assert (old.links, old.generation) == (view.links, view.generation)
             if old is not None and old.generation == view.generation and old.epoch != view.epoch:
-                assert set(view.whole) <= {*old.whole, *self.said}, "a link became whole without saying so"
+                assert set(view.whole) <= {*old.whole, *old.former, *self.said}, "a link became whole without saying so"
 
     def enlist(self, *links: str) -> None:
         for link in links:
             if link not in self.connected:
                 self.connected.append(link)
             self.obey(self.register.on_enlist(self.now, link, Enlist(address(link))))
+        self.adopt()
 
     def close(self, *links: str) -> None:
         for link in links:
@@ -105,15 +103,15 @@ class World:
             deadline = self.register.deadline()
             if deadline is not None and deadline <= self.now:
                 self.obey(self.register.on_time(self.now))
-            self._answer()
+            self.adopt()
             if self.now % 100 == 0:
                 self._beat()
 
-    def _answer(self) -> None:
-        challenges, self.challenges = self.challenges, []
-        for link, number in challenges:
-            if link in self.connected and link not in self.mute:
-                self.obey(self.register.on_beat(self.now, link, number))
+    def adopt(self) -> None:
+        for chain, view in self.register.directory().views.items():
+            for link in [link for link in view.whole if link in self.connected and link not in self.mute]:
+                if not view.in_force:
+                    self.obey(self.register.on_adopted(self.now, link, Adopted(chain, view.epoch)))
 
     def _beat(self) -> None:
         for link in [link for link in self.connected if link not in self.mute]:
@@ -160,6 +158,8 @@ def test_ready_and_whole_count_in_the_current_epoch_only() -> None:
         assert world.register.on_ready(world.now, link, Ready("c0", epoch)) == []
     world.obey(world.register.on_ready(world.now, "b#1", Ready("c0", 1)))
     assert world.shape() == "2: a* b"
+    assert world.register.on_whole(world.now, "b#1", Whole("c0", 2)) == []  # the view is not in force yet
+    world.adopt()
     assert world.register.on_whole(world.now, "b#1", Whole("c0", 1)) == []
     assert world.register.on_whole(world.now, "b#1", Whole("nowhere", 2)) == []
     world.obey(world.register.on_whole(world.now, "b#1", Whole("c0", 2)))
@@ -505,3 +505,26 @@ def _complain(dice: random.Random, world: World) -> None:
     if "c0" in views and dice.random() < 0.7:
         links = views["c0"].links
         world.complaints += [(dice.choice(links), dice.choice(links)) for _ in range(3)]
+
+
+def test_a_view_comes_into_force_when_a_whole_link_has_adopted_it() -> None:
+    world = grown("a#1", "b#1", "c#1")
+    world.mute += ["b#1", "c#1"]
+    world.close("a#1")
+    world.run(300)
+    assert (world.shape(), world.view().in_force, world.view().former) == ("4: b* c*", False, ["a#1", "b#1", "c#1"])
+    world.mute.remove("c#1")
+    world.run(20)
+    assert (world.shape(), world.view().in_force, world.view().former) == ("4: b* c*", True, [])
+
+
+def test_the_chain_goes_back_to_those_it_left_out_if_nobody_took_over() -> None:
+    """The link that was to go on was dead as well, and only its last beats were still heard."""
+    world = grown("a#1", "b#1")
+    world.mute.append("b#1")
+    world.close("a#1")
+    world.run(300)
+    assert (world.shape(), world.view().in_force) == ("3: b*", False)
+    world.enlist("a#1")
+    world.run(3000)
+    assert (world.shape(), world.view().in_force) == ("4: a*", True)

@@ -268,7 +268,7 @@ BAD: list[tuple[str, list[bytes | dict[str, Any]]]] = [
     ("bad-name", [{"type": "bootstrap", "space": "s", "device": "@timer"}]),
     ("bootstrap-first", [{"type": "events", "events": [[1, "add", 1]]}]),
     ("bad-number", [{"type": "bootstrap", "space": "s", "device": "ada", "next": 0}]),
-    ("bad-numbers", [{"type": "bootstrap", "space": "s", "device": "ada", "next": 1, "events": [[1, "add", 1]]}]),
+    ("bad-number", [{"type": "bootstrap", "space": "s", "device": "ada", "next": 1, "events": [[1, "add", 1]]}]),
     ("message-too-large", [b" " * (FROM_DEVICE_BYTES_MAX + 1)]),
     (
         "payload-too-large",

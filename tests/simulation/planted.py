@@ -16,6 +16,7 @@ from octoloom.core import link_messages as say
 from octoloom.core.admission import Door
 from octoloom.core.audience import Audience
 from octoloom.core.chain import Chain
+from octoloom.core.chain_order import ChainOrder
 from octoloom.core.compute import Worker
 from octoloom.core.device_book import DeviceBook
 from octoloom.core.event import Kill
@@ -24,7 +25,6 @@ from octoloom.core.neighbours import Neighbours
 from octoloom.core.recorder import Recorder
 from octoloom.core.register_messages import Ready, View, Whole
 from octoloom.core.ring import Ring
-from octoloom.core.roster import Roster
 from octoloom.core.service import Service
 from octoloom.core.space import DeviceHistory, Space
 from octoloom.core.tail import Tail
@@ -130,10 +130,21 @@ def new_tail_does_not_wait(right: Any, self: Chain, now: int, view: View) -> Non
             self._out.extend(self.tail.take_office(self.spaces, suspicious=False))
 
 
-@plant(Roster, "answered")
-def stayers_not_challenged(right: Any, self: Roster, link: str, challenge: int) -> bool:
-    """The register lets a link go without an answer from one who stays: that one may be dead as well."""
-    return self.present(link)
+@plant(ChainOrder, "_fall_back")
+def no_way_back(right: Any, self: ChainOrder, now: int) -> None:
+    """Those who were to go on died before they took over, and the register forgets that others have everything."""
+
+
+@plant(Chain, "_stays_on_call")
+def left_out_links_forget_too_soon(right: Any, self: Chain) -> bool:
+    """A link that a new view leaves out forgets everything before anybody has taken over."""
+    return False
+
+
+@plant(Chain, "serving")
+def view_serves_before_it_is_in_force(right: Any, self: Chain) -> bool:
+    """A link goes on in a new view before the register knows that it has taken it up."""
+    return bool(self.whole and self.place.is_member and not self.suspended)
 
 
 # Commits and changes.

@@ -12,10 +12,13 @@ the tail computes, and only while it is whole; only the head numbers events.
    is answered with `Stale`, a hello from a newer one waits until this link knows that view too.
 4. In each view the lower neighbour says `Hello` with its positions. The upper answers with its own, then sends what
    the lower lacks, then `Synced`. The lower sends what the upper lacks. From then on both stream.
-5. A link joins at the tail. As a *learner*, outside of the view, it takes a snapshot from the tail and follows it;
+5. A view comes into force once a whole link has taken it up and the register knows. Until then nobody serves in it,
+   and a whole link that it leaves out forgets nothing: those who were to go on may be dead as well, and then the
+   register goes back to it. Since every commit passes every link, nothing can commit in the older view any more.
+6. A link joins at the tail. As a *learner*, outside of the view, it takes a snapshot from the tail and follows it;
    it reports `Ready` and is appended. In the view that it joined it catches up with its upper neighbour, reports
    `Whole`, and only then computes. So the only link that can lag behind a commit is one that never counts as whole.
-6. A link that is taken out of the view forgets everything and may learn again.
+7. A link that a view in force leaves out forgets everything and may learn again.
 
 Inputs may come in any number between two calls of `flush`: the driver calls it once per turn, and all that
 the turn brought leaves as one batch per neighbour and per space.
@@ -34,7 +37,7 @@ from octoloom.core.head import Head
 from octoloom.core.neighbours import Neighbours
 from octoloom.core.pace import FanPace
 from octoloom.core.place import NO_VIEW, find
-from octoloom.core.register_messages import Directory, Ready, View, Whole
+from octoloom.core.register_messages import Adopted, Directory, Ready, View, Whole
 from octoloom.core.reports import Reports
 from octoloom.core.service import Service
 from octoloom.core.space import Space
@@ -63,7 +66,11 @@ class Chain:
         self.pace = FanPace()
         """The driver says what telling a large audience has cost."""
         self.reports = Reports()
+        self._heading = False
+        self._computing = False
         self._learnt = False
+        self._joined_in = 0
+        """The epoch in which this link became whole."""
         self._out: list[Effect] = []
 
     @property
@@ -73,7 +80,7 @@ class Chain:
     @property
     def serving(self) -> bool:
         """May this link talk to devices (as head) and observers?"""
-        return self.whole and self.place.is_member and not self.suspended
+        return self.whole and self.place.is_member and self.view.in_force and not self.suspended
 
     @property
     def _is_last_copy(self) -> bool:
@@ -97,14 +104,16 @@ class Chain:
         if view is None or view.epoch < self.epoch:
             return
         if view.epoch == self.epoch:
-            self._on_same_epoch(view)
+            self._on_same_epoch(now, view)
         else:
             self._on_new_epoch(now, view)
 
-    def _on_same_epoch(self, view: View) -> None:
-        """Only the learner and who is whole can change within an epoch."""
-        before = self.place
+    def _on_same_epoch(self, now: int, view: View) -> None:
+        """Within an epoch a view comes into force; the learner and who is whole can change."""
+        before, was_in_force = self.place, self.view.in_force
         self.view, self.place = view, find(self.me, view)
+        if view.in_force and not was_in_force:
+            self._come_into_force(now)
         if before.is_learner != self.place.is_learner:
             self._forget()
             self.neighbours.say_hello()
@@ -113,30 +122,48 @@ class Chain:
         self.neighbours.greet_early()
 
     def _on_new_epoch(self, now: int, view: View) -> None:
-        before, place = self.place, find(self.me, view)
-        anew = not before.is_head or self.suspended
-        lost = view.generation != self.view.generation or not place.is_member
+        """Take up a view. What was said in an older one is not obeyed from here on, so nothing commits there."""
+        new_generation, place = view.generation != self.view.generation, find(self.me, view)
+        self._heading = self._heading and place.is_head and not self.suspended
         self.view, self.place = view, place
         self.suspended, self._learnt = False, False
-        if lost:
+        if new_generation or not (place.is_member or self._stays_on_call()):
             self._forget()
+        elif not place.is_member:
+            self.service.send_all_away()
+        if self._computing and not place.is_tail:
+            self._computing = False
+            self.tail.leave_office()
         self.neighbours.on_new_epoch()
         self.reports.missing = {peer: now for peer in (place.upper, place.lower) if peer and place.is_member}
         self.whole = self.whole or self.me in view.whole
-        if place.is_head and anew:
-            self._become_head(now)
-        if before.is_tail and not place.is_tail:
-            self.tail.leave_office()
-        elif place.is_tail and self.whole and not before.is_tail:
-            # Whoever was in the view before takes over from a tail that was lost.
-            self._out.extend(self.tail.take_office(self.spaces, suspicious=before.is_member))
+        if view.in_force:
+            self._come_into_force(now)
         self.neighbours.say_hello()
         self.neighbours.greet_early()
 
-    def _become_head(self, now: int) -> None:
-        self.head.take_office(now, self.spaces.values())
-        for space in self.spaces.values():
-            self._commit(space, space.version)
+    def _stays_on_call(self) -> bool:
+        """A whole link that the view leaves out keeps what it has until somebody has taken over for certain."""
+        return self.whole and not self.place.is_member and not self.view.in_force
+
+    def _come_into_force(self, now: int) -> None:
+        """The register knows that a whole link has taken up the view: from here on it serves."""
+        if self.whole and not self.place.is_member:
+            self._forget()  # it was on call, and is not needed any more
+        if self.place.is_head:
+            if not self._heading:
+                self._heading = True
+                self.head.take_office(now, self.spaces.values())
+            for space in self.spaces.values():
+                self._commit_at_head(space)
+        self._take_tail()
+
+    def _take_tail(self) -> None:
+        if self.place.is_tail and self.whole and self.view.in_force and not self._computing:
+            self._computing = True
+            # Whoever did not just join takes over from a tail that was lost.
+            suspicious = self._joined_in != self.epoch
+            self._out.extend(self.tail.take_office(self.spaces, suspicious))
 
     def _forget(self) -> None:
         """This link is out of the view, or history starts anew: nothing that it holds counts any more."""
@@ -144,16 +171,18 @@ class Chain:
         self.tail.leave_office()
         self.neighbours.on_new_epoch()
         self.neighbours.forget_batches()
-        self.whole = self._learnt = False
+        self.whole = self._learnt = self._heading = self._computing = False
         self.spaces = {}
 
-    def _standing(self) -> Ready | Whole | None:
+    def _standing(self) -> Ready | Whole | Adopted | None:
         """What the register's view does not show yet."""
         if self.place.is_learner and self._learnt:
             return Ready(self.chain, self.epoch)
-        if self.place.is_member and self.whole and self.me not in self.view.whole:
-            return Whole(self.chain, self.epoch)
-        return None
+        if not self.place.is_member or not self.whole:
+            return None
+        if not self.view.in_force:
+            return Adopted(self.chain, self.epoch)
+        return None if self.me in self.view.whole else Whole(self.chain, self.epoch)
 
     def on_register_up(self, now: int) -> None:
         self.reports.repeat()
@@ -220,8 +249,8 @@ class Chain:
             self._learnt = True
         elif not self.whole:
             self.whole = True
-            if self.place.is_tail:
-                self._out.extend(self.tail.take_office(self.spaces, suspicious=False))
+            self._joined_in = self.epoch
+            self._take_tail()
 
     def _learn(self, message: say.LinkMessage) -> None:
         """A link that is not whole yet takes changes and snapshots from above."""
@@ -238,7 +267,7 @@ class Chain:
     def _on_new_events(self, space: Space, events: list[Event]) -> None:
         """The replica has new events: pass them on, and compute them if this is the tail."""
         self.neighbours.queue_events(space, events)
-        if self.place.is_tail and self.whole:
+        if self._computing:
             self.tail.on_events(space, events)
 
     def _on_events(self, message: say.Events) -> None:
@@ -260,16 +289,20 @@ class Chain:
     def _on_change(self, space: Space, change: Change) -> None:
         """The replica has a new version: pass it on, or commit it if this is the head."""
         self.neighbours.queue_change(space, change)
-        if self.place.is_head:
+        if self._heading:
             self.head.on_change(space, change)
             self.service.note(space, change)
-            self._commit(space, change.version)
+        self._commit_at_head(space)
 
     def _on_replaced(self, now: int, space: Space) -> None:
         """The replica jumped to a later version: so must the links above, and devices here start over."""
         self.neighbours.queue_replaced(space)
-        if self.place.is_head:
+        if self._heading:
             self.service.start_over(now, space)
+        self._commit_at_head(space)
+
+    def _commit_at_head(self, space: Space) -> None:
+        if self.place.is_head and self.view.in_force and space.version > space.committed:
             self._commit(space, space.version)
 
     def _commit(self, space: Space, version: int) -> None:
@@ -289,7 +322,7 @@ class Chain:
 
     def deadline(self) -> int | None:
         """When `flush` wants to be called, if nothing else happens before."""
-        if self.place.is_tail and self.tail.busy and not self.suspended:
+        if self._computing and self.serving and self.tail.busy:
             return 0
         times = [self.reports.deadline(self._standing())]
         if self.place.is_head and self.serving:
@@ -302,7 +335,7 @@ class Chain:
         """End the turn: compute, and hand out everything that the turn brought."""
         if self.place.is_head and self.serving:
             self.head.fire(now, self.spaces)
-        if self.place.is_tail and self.serving:
+        if self._computing and self.serving:
             for space, change in self.tail.compute(self.epoch, careful=self._is_last_copy, out=self._out):
                 self._on_change(space, change)
         self.neighbours.stream()

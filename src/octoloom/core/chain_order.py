@@ -6,6 +6,7 @@
     trim      links that are dead or want to leave           are taken out, if a present whole one remains
     grow      too few links, and all there are are whole     a candidate becomes the learner
     on_ready  the learner has copied the tail                it becomes the new tail
+    on_adopted  a whole link has taken up the view           it comes into force
     on_whole  the new tail has caught up                     it is whole
 """
 
@@ -43,17 +44,15 @@ class ChainOrder:
         self._roster = roster
         self._suspicions = Suspicions(config.suspect_ms)
         self._learner_until = now + config.learner_ms
-        self._challenge = 0
-        """While a link has to go and those who stay are yet to prove that they live: the number to answer."""
-
-    def challenged(self) -> list[tuple[str, int]]:
-        """Who is to answer which challenge."""
-        whole = self.view.whole if self.view and self._challenge else []
-        return [(link, self._challenge) for link in whole if self._roster.present(link)]
 
     @property
     def links(self) -> list[str]:
         return self.view.links if self.view else []
+
+    @property
+    def named(self) -> list[str]:
+        """Everybody that the chain may still depend on."""
+        return [*self.links, *(self.view.former if self.view else [])]
 
     def rests_on(self, link: str) -> bool:
         """Whether the chain would stall without this link."""
@@ -74,12 +73,17 @@ class ChainOrder:
 
     def on_ready(self, now: int, link: str, epoch: int) -> None:
         view = self.view
-        if view and (link, epoch) == (view.learner, view.epoch) and self._carried(view.links):
+        if view and view.in_force and (link, epoch) == (view.learner, view.epoch) and self._carried(view.links):
             self._reorder(now, replace(view, epoch=epoch + 1, links=[*view.links, link], learner=""))
+
+    def on_adopted(self, link: str, epoch: int) -> None:
+        view = self.view
+        if view and epoch == view.epoch and link in view.whole and not view.in_force:
+            self.view = replace(view, in_force=True, former=[])
 
     def on_whole(self, link: str, epoch: int) -> None:
         view = self.view
-        if view and epoch == view.epoch and link in view.links and link not in view.whole:
+        if view and epoch == view.epoch and view.in_force and link in view.links and link not in view.whole:
             self.view = replace(view, whole=[other for other in view.links if other == link or other in view.whole])
 
     def on_suspect(self, now: int, link: str, peer: str, epoch: int) -> None:
@@ -99,7 +103,7 @@ class ChainOrder:
     def lead(self, now: int, candidates: Sequence[str], orders: Sequence[ChainOrder]) -> None:
         """Begins the first generation, or a new one after the certain loss of the last."""
         view = self.view
-        if not candidates or (view and not all(self._roster.superseded(link) for link in view.whole)):
+        if not candidates or (view and not all(self._roster.superseded(link) for link in [*view.whole, *view.former])):
             return
         heads = Counter(order.links[0] for order in orders if order.links)
         loads = _loads(orders)
@@ -111,17 +115,20 @@ class ChainOrder:
         view = self.view
         left = [link for link in self.links if not self._roster.dead(link)]
         if view is None or not self._carried(left):
+            self._fall_back(now)
             return
         for leaver in [link for link in left if self._roster.leaving(link)]:
             rest = [link for link in left if link != leaver]
             left = rest if self._can_spare(rest) else left
-        if left == view.links:
-            self._challenge = 0
-            return
-        # One who is about to carry the chain may be dead too, and only not known to be: it has to answer first.
-        self._challenge = self._challenge or self._roster.challenge()
-        if any(link in view.whole and self._roster.answered(link, self._challenge) for link in left):
+        if left != view.links:
             self._keep(now, left)
+
+    def _fall_back(self, now: int) -> None:
+        """Those who were to go on are gone before they took over: those who were left out still have everything."""
+        view = self.view
+        back = [link for link in view.former if not self._roster.dead(link)] if view else []
+        if view is not None and any(self._roster.present(link) for link in back):
+            self._reorder(now, replace(view, epoch=view.epoch + 1, links=back, whole=back, learner=""))
 
     def _can_spare(self, rest: Sequence[str]) -> bool:
         """Whether a link that wants to leave may: its place has been taken, or there is nobody to take it."""
@@ -146,7 +153,7 @@ class ChainOrder:
         """A link that wants to leave counts as gone. One that is not whole yet comes first."""
         staying = [link for link in view.links if not self._roster.leaving(link)]
         settled = all(link in view.whole and not self._roster.dead(link) for link in view.links)
-        return settled and len(staying) < self._config.replicas
+        return settled and view.in_force and len(staying) < self._config.replicas
 
     def _dismiss_learner(self, now: int) -> None:
         view = self.view
@@ -169,13 +176,16 @@ class ChainOrder:
 
     def _reorder(self, now: int, view: View) -> None:
         """Every new epoch is made here, so the invariants are checked here."""
+        before = self.view
+        if before is not None and before.generation == view.generation:
+            view = replace(view, former=before.whole if before.in_force else before.former)
+        view = replace(view, in_force=False)
         assert view.epoch > (self.view.epoch if self.view else 0)
         assert len(dict.fromkeys(view.links)) == len(view.links)
         assert all(link in view.links for link in view.whole)
         assert any(self._roster.present(link) for link in view.whole)
         self.view = view
         self._suspicions.clear()
-        self._challenge = 0
         self._learner_until = now + self._config.learner_ms
 
 

@@ -16,8 +16,9 @@ Invariants:
 2. a view is made only with a whole link in it that is present; `whole` is part of `links`; links are distinct;
 3. `Persist` comes before the `Announce` of the same directory, and every announced revision is a new one;
 4. nobody is given up for the time in which the register itself did not run;
-5. no link is taken out before a whole one that stays has answered a challenge made after the loss: a beat that was
-   heard may be an old one that was only late, of a link that is dead too.
+5. a view comes into force when a whole link of it has adopted it, and not before. Until then nobody serves in it and
+   nobody forgets anything, so the register can still go back to the links that it left out: those it counted on may
+   be dead too, and their last beats only late.
 
 What a driver owes: it obeys effects in order, lets nothing that follows a `Persist` leave before it is durable, calls
 `on_time` at `deadline()`, and reports a closed connection only if it was the link's newest. All times are monotonic ms.
@@ -30,7 +31,7 @@ from dataclasses import dataclass
 
 from octoloom.core.chain_order import ChainOrder
 from octoloom.core.errors import UsageError
-from octoloom.core.register_messages import Directory, Enlist, Ready, Suspect, Whole
+from octoloom.core.register_messages import Adopted, Directory, Enlist, Ready, Suspect, Whole
 from octoloom.core.roster import Roster
 
 LATE_MS = 50
@@ -88,15 +89,7 @@ class Decline:
     ends: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
-    """Have this link prove that it is alive: it answers with a beat that echoes the number."""
-
-    link: str
-    number: int
-
-
-Effect = Persist | Announce | Tell | Decline | Challenge
+Effect = Persist | Announce | Tell | Decline
 Saved = Directory
 
 
@@ -140,10 +133,9 @@ class Register:
             effects.append(Tell(link, self._directory))
         return refused + effects
 
-    def on_beat(self, now: int, link: str, echo: int = 0) -> list[Effect]:
+    def on_beat(self, now: int, link: str) -> list[Effect]:
         # There are many beats and each only puts off a deadline, so none is reckoned: on_time comes early at worst.
-        refused = self._hear(now, link, echo)
-        return self._settle(now) if echo and not refused else refused
+        return self._hear(now, link)
 
     def on_closed(self, now: int, link: str) -> list[Effect]:
         self._awake(now)
@@ -162,6 +154,13 @@ class Register:
             return refused
         if order := self._order(message.chain):
             order.on_whole(link, message.epoch)
+        return self._settle(now)
+
+    def on_adopted(self, now: int, link: str, message: Adopted) -> list[Effect]:
+        if refused := self._hear(now, link):
+            return refused
+        if order := self._order(message.chain):
+            order.on_adopted(link, message.epoch)
         return self._settle(now)
 
     def on_suspect(self, now: int, link: str, message: Suspect) -> list[Effect]:
@@ -190,9 +189,9 @@ class Register:
             order.weigh_suspicions(now)
         return refused + self._settle(now)
 
-    def _hear(self, now: int, link: str, echo: int = 0) -> list[Effect]:
+    def _hear(self, now: int, link: str) -> list[Effect]:
         self._awake(now)
-        if self._roster.hear(now, link, echo):
+        if self._roster.hear(now, link):
             return []
         return [Decline(link, "unknown", "enlist first")]
 
@@ -227,10 +226,9 @@ class Register:
         for order in self._orders:
             order.trim(now)
             order.grow(now, candidates, self._orders)
-        self._roster.forget([link for order in self._orders for link in order.links])
+        self._roster.forget([link for order in self._orders for link in order.named])
         self._reckon(now)
-        asked = [Challenge(*each) for order in self._orders for each in order.challenged()]
-        return [*self._publish(), *asked]
+        return self._publish()
 
     def _publish(self) -> list[Effect]:
         views = {order.name: order.view for order in self._orders if order.view}

@@ -31,6 +31,10 @@ class View(msgspec.Struct, frozen=True):
     learner: str = ""
     replicas: int = 1
     """How many links the chain should have."""
+    in_force: bool = True
+    """A whole link has adopted the view. Until then nobody serves in it, and those it leaves out forget nothing."""
+    former: list[str] = []
+    """While the view is not in force: the whole links of the last one that was. The chain can go back to them."""
 
     @property
     def head(self) -> str:
@@ -60,9 +64,7 @@ class Enlist(msgspec.Struct, frozen=True, tag=2):
 
 
 class Beat(msgspec.Struct, frozen=True, tag=3):
-    """The link's event loop still turns. `echo` answers a challenge, at once."""
-
-    echo: int = 0
+    """The link's event loop still turns."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=4):
@@ -74,6 +76,13 @@ class Ready(msgspec.Struct, frozen=True, tag=4):
 
 class Whole(msgspec.Struct, frozen=True, tag=5):
     """A link that joined in `epoch` has caught up."""
+
+    chain: str
+    epoch: int
+
+
+class Adopted(msgspec.Struct, frozen=True, tag=10):
+    """A whole link has taken up the view of `epoch`: no older one can commit any more, so it may come into force."""
 
     chain: str
     epoch: int
@@ -107,11 +116,5 @@ class Declined(msgspec.Struct, frozen=True, tag=9):
     detail: str
 
 
-class Challenged(msgspec.Struct, frozen=True, tag=10):
-    """Say a beat with this number: only an answer proves that a link is alive now, an old beat may just be late."""
-
-    number: int
-
-
-ToRegister = Enlist | Beat | Ready | Whole | Suspect | Leave | Ask
-FromRegister = Directory | Declined | Challenged
+ToRegister = Enlist | Beat | Ready | Whole | Adopted | Suspect | Leave | Ask
+FromRegister = Directory | Declined

@@ -31,7 +31,6 @@ class Member:
     address: LinkAddress
     connected: bool
     expires_at: int
-    echo: int = 0
     dead: bool = False
     leaving: bool = False
     barred_until: int = 0
@@ -55,7 +54,6 @@ class Roster:
         self._links_max = links_max
         self._members: dict[str, Member] = {}
         self._newest: dict[str, str] = {}
-        self._challenges = 0
 
     def restore(self, now: int, addresses: dict[str, LinkAddress]) -> None:
         """After a restart everybody known has a fresh lease to come back in."""
@@ -70,11 +68,6 @@ class Roster:
     def present(self, link: str) -> bool:
         member = self._members.get(link)
         return member is not None and member.connected
-
-    def answered(self, link: str, challenge: int) -> bool:
-        """Whether the link was certainly alive after the challenge was made."""
-        member = self._members.get(link)
-        return member is not None and member.connected and member.echo >= challenge
 
     def dead(self, link: str) -> bool:
         member = self._members.get(link)
@@ -121,19 +114,13 @@ class Roster:
         self._newest[name] = link
         return older if older != link and self._give_up(older) else ""
 
-    def hear(self, now: int, link: str, echo: int = 0) -> bool:
+    def hear(self, now: int, link: str) -> bool:
         """The link said something: its lease begins anew. False if it has to enlist first."""
         member = self._members.get(link)
         if member is None or not member.connected:
             return False
         member.expires_at = now + self._lease_ms
-        member.echo = max(member.echo, echo)
         return True
-
-    def challenge(self) -> int:
-        """A number that nobody has answered yet."""
-        self._challenges += 1
-        return self._challenges
 
     def close(self, now: int, link: str) -> None:
         member = self._members.get(link)

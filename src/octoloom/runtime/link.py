@@ -77,8 +77,6 @@ class LinkServer:
         self._outbox = Outbox(app, self.doors, self.peers, self._report, self._on_judged)
         self._digests = stats.Digests()
         self._news = asyncio.Event()
-        self._needed = False
-        """The register will not let this link go: nobody could take its place."""
         self._stopped = False
         self._sure = Sure(self._break)
 
@@ -115,7 +113,7 @@ class LinkServer:
         """Asks the register to do without this link, waits until it does, and stops; False if it took too long."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                while self._in_some_view() and not self._needed:
+                while self._in_some_view():
                     self._news.clear()
                     if self._register is not None:
                         self._register.say(Leave())
@@ -166,8 +164,6 @@ class LinkServer:
 
     def _on_declined(self, declined: Declined) -> None:
         _log.warning("the register declines %s: %s (%s)", self.id, declined.detail, declined.code)
-        self._needed = declined.code == "last"
-        self._news.set()
 
     def _on_directory(self, directory: Directory) -> None:
         if self._stopped:

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 from octoloom.core.errors import ProtocolError, StoreError, UsageError
-from octoloom.core.register import Announce, Challenge, Decline, Effect, Persist, Register, RegisterConfig, Tell
+from octoloom.core.register import Announce, Decline, Effect, Persist, Register, RegisterConfig, Tell
 from octoloom.core.register_messages import (
+    Adopted,
     Ask,
     Beat,
-    Challenged,
     Declined,
     Directory,
     Enlist,
@@ -146,8 +146,10 @@ class RegisterServer:
                 return self._on_enlist(now, connection, request)
             case _ if not link:
                 raise ProtocolError("not-enlisted", f"{type(request).__name__} came before Enlist")
-            case Beat(echo):
-                return self._core.on_beat(now, link, echo)
+            case Beat():
+                return self._core.on_beat(now, link)
+            case Adopted():
+                return self._core.on_adopted(now, link, request)
             case Ready():
                 return self._core.on_ready(now, link, request)
             case Whole():
@@ -185,9 +187,6 @@ class RegisterServer:
                 case Decline(link, code, detail, ends):
                     if connection := self._links.get(link):
                         self._decline(connection, code, detail, ends)
-                case Challenge(link, number):
-                    if connection := self._links.get(link):
-                        self._send(connection, encode_frame(Challenged(number)))
         if effects and not self._due:
             self._due = True
             asyncio.get_running_loop().call_soon(self._flush)

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 
 from octoloom.core.errors import OctoloomError, ProtocolError, UsageError
-from octoloom.core.register_messages import Ask, Beat, Challenged, Declined, Directory, Enlist, ToRegister
+from octoloom.core.register_messages import Ask, Beat, Declined, Directory, Enlist, ToRegister
 from octoloom.runtime.frames import FramedConnection, split_address
 from octoloom.wire.register import REGISTER_FRAME_MAX, decode_answer, encode_frame
 
@@ -119,8 +119,6 @@ class RegisterClient:
                     self._on_news(directory)
                 case Declined() as declined:
                     self._on_refusal(declined)
-                case Challenged(number):
-                    self.say(Beat(number))
 
     def _on_news(self, directory: Directory) -> None:
         self._answered = True

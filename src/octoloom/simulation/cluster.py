@@ -70,22 +70,23 @@ class Cluster:
         return make_game()
 
     def watch(self, link: LinkNode, chain: Chain) -> None:
-        """Have the checker see each event that this link takes as a head."""
+        """Have the checker see what this link takes and commits as a head, at the moment that it does."""
         chain.make_space = WitnessedSpace
         door = chain.head.door
-        admit = door._admit
+        admit, commit = door._admit, chain._commit_at_head
 
-        def watched(space: Space, events: list[Event]) -> None:
+        def watched_admit(space: Space, events: list[Event]) -> None:
             for event in events:
                 self.checker.on_admitted(chain, space, event)
             admit(space, events)
 
-        door._admit = watched
-
-    def after_turn(self, link: LinkNode, chain: Chain) -> None:
-        if chain.place.is_head and chain.whole:
-            for space in chain.spaces.values():
+        def watched_commit(space: Space) -> None:
+            commit(space)
+            if space.committed == space.version:
                 self.checker.on_committed(link, chain, space)
+
+        door._admit = watched_admit
+        chain._commit_at_head = watched_commit  # type: ignore[method-assign]
 
     def on_crash(self, node: LinkNode) -> None:
         self.world.after(self.world.dice.randrange(100, 1500), self.start_link, node.name.split("#")[0])

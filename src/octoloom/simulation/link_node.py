@@ -10,7 +10,7 @@ from octoloom.core import device_messages as say
 from octoloom.core import effects as effect
 from octoloom.core.chain import Chain
 from octoloom.core.placement import place
-from octoloom.core.register_messages import Beat, Challenged, Directory, Enlist, Leave, LinkAddress
+from octoloom.core.register_messages import Beat, Directory, Enlist, Leave, LinkAddress
 from octoloom.simulation.game import ProcessDied
 from octoloom.simulation.network import Channel
 
@@ -146,8 +146,6 @@ class LinkNode:
                 self.directory = message
                 for chain in self.chains.values():
                     chain.on_directory(self.world.now, message)
-        elif isinstance(message, Challenged):
-            channel.send(self, Beat(message.number))
         elif channel.purpose.startswith("peer "):
             chain = self.chains[channel.purpose[5:]]
             peer = channel.other(self).name
@@ -197,7 +195,6 @@ class LinkNode:
                 self.cluster.on_crash(self)
                 return
             self._keep_dialled(chain)
-            self.cluster.after_turn(self, chain)
             for each in effects:
                 if self.cluster.faults.strikes(self):
                     return  # it died with the rest of its effects unsent

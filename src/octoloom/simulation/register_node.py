@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from octoloom.core import register as register_core
 from octoloom.core.register_messages import (
+    Adopted,
     Beat,
-    Challenged,
     Directory,
     Enlist,
     Leave,
@@ -62,11 +62,13 @@ class RegisterNode:
             self._channels[link] = channel
             self._obey(self.core.on_enlist(now, link, message))
         elif isinstance(message, Beat):
-            self._obey(self.core.on_beat(now, link, message.echo))
+            self._obey(self.core.on_beat(now, link))
         elif isinstance(message, Ready):
             self._obey(self.core.on_ready(now, link, message))
         elif isinstance(message, Whole):
             self._obey(self.core.on_whole(now, link, message))
+        elif isinstance(message, Adopted):
+            self._obey(self.core.on_adopted(now, link, message))
         elif isinstance(message, Suspect):
             self._obey(self.core.on_suspect(now, link, message))
         elif isinstance(message, Leave):
@@ -82,9 +84,6 @@ class RegisterNode:
                     channel.send(self, each.directory)
             elif isinstance(each, register_core.Tell):
                 self._channels[each.link].send(self, each.directory)
-            elif isinstance(each, register_core.Challenge):
-                if each.link in self._channels:
-                    self._channels[each.link].send(self, Challenged(each.number))
             elif each.ends and each.link in self._channels:
                 self._channels.pop(each.link).close(self)
         self._arm()
