@@ -139,8 +139,6 @@ class Chain:
         self.whole = self.whole or self.me in view.whole
         if view.in_force:
             self._come_into_force(now)
-        self.neighbours.say_hello()
-        self.neighbours.greet_early()
 
     def _stays_on_call(self) -> bool:
         """A whole link that the view leaves out keeps what it has until somebody has taken over for certain."""
@@ -157,6 +155,8 @@ class Chain:
             for space in self.spaces.values():
                 self._commit_at_head(space)
         self._take_tail()
+        self.neighbours.say_hello()
+        self.neighbours.greet_early()
 
     def _take_tail(self) -> None:
         if self.place.is_tail and self.whole and self.view.in_force and not self._computing:

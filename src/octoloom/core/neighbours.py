@@ -4,6 +4,9 @@ The lower one (or a learner, which follows the tail) says `Hello` with its posit
 own, sends what the lower lacks, then `Synced`; the lower sends what the upper lacks. From then on both stream what
 each turn brought, as one batch per space: events and acknowledgements down, changes up. A learner gets events and
 changes. A neighbour that is not connected, or has not said hello yet, gets nothing: it will say where it stands.
+
+Nobody says hello before the view is in force: if it never is, and the register goes back to links that it had left
+out, no link may have got ahead of them.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class Neighbours:
 
     def say_hello(self) -> None:
         upper = self._chain.place.upper
-        if upper and upper in self.connected:
+        if upper and upper in self.connected and self._chain.view.in_force:
             self._send(upper, say.Hello(self._chain.chain, self._chain.epoch, self.positions()))
 
     def positions(self) -> list[say.Position]:
@@ -75,7 +78,8 @@ class Neighbours:
     def on_hello(self, peer: str, hello: say.Hello) -> None:
         """Send the lower neighbour (or the learner) what it lacks, and stream from here on."""
         chain = self._chain
-        if hello.epoch != chain.epoch or not (peer == chain.place.lower or self._may_teach(peer)):
+        expected = peer == chain.place.lower or self._may_teach(peer)
+        if hello.epoch != chain.epoch or not chain.view.in_force or not expected:
             self._early[peer] = hello
             return
         chain.reports.missing.pop(peer, None)
@@ -98,7 +102,7 @@ class Neighbours:
         for peer in [peer for peer, hello in self._early.items() if hello.epoch <= self._chain.epoch]:
             hello = self._early.pop(peer)
             if hello.epoch == self._chain.epoch:
-                self.on_hello(peer, hello)
+                self.on_hello(peer, hello)  # or keep it for later still
 
     def _bring_down(self, peer: str, space: Space, at: say.Position) -> None:
         chain = self._chain
