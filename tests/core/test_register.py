@@ -528,3 +528,10 @@ def test_the_chain_goes_back_to_those_it_left_out_if_nobody_took_over() -> None:
     world.enlist("a#1")
     world.run(3000)
     assert (world.shape(), world.view().in_force) == ("4: a*", True)
+
+
+def test_a_register_that_lost_its_store_declines_those_who_know_more() -> None:
+    world = World(replicas=2)
+    enlist = Enlist(address("a#1"), {"c0": 7})
+    assert [type(effect) for effect in world.register.on_enlist(world.now, "a#1", enlist)] == [Decline]
+    assert world.register.directory().views == {}

@@ -14,7 +14,17 @@ import uvloop
 
 from octoloom.core.errors import StoreError, UsageError
 from octoloom.core.register import RegisterConfig
-from octoloom.core.register_messages import Declined, Directory, Enlist, Leave, LinkAddress, Ready, View, Whole
+from octoloom.core.register_messages import (
+    Adopted,
+    Declined,
+    Directory,
+    Enlist,
+    Leave,
+    LinkAddress,
+    Ready,
+    View,
+    Whole,
+)
 from octoloom.runtime.register import RegisterServer
 from octoloom.runtime.register_client import RegisterClient, ask
 
@@ -24,7 +34,7 @@ CONFIG = RegisterConfig(["c0"], replicas=2)
 
 
 class Link:
-    """A client that becomes ready and whole as soon as it is asked to."""
+    """A client that adopts views, and becomes ready and whole, as soon as it is asked to."""
 
     def __init__(self, link: str, address: str) -> None:
         self.link = link
@@ -41,6 +51,8 @@ class Link:
         for view in directory.views.values():
             if view.learner == self.link:
                 self.client.say(Ready(view.chain, view.epoch))
+            elif self.link in view.whole and not view.in_force:
+                self.client.say(Adopted(view.chain, view.epoch))
             elif self.link in view.links and self.link not in view.whole:
                 self.client.say(Whole(view.chain, view.epoch))
 

@@ -88,7 +88,7 @@ def test_fields_that_a_later_version_adds_are_ignored() -> None:
         (b'{"type":"bootstrap","space":"","device":"d"}', "bad-name"),
         (b'{"type":"bootstrap","space":"a","device":"@timer"}', "bad-name"),
         (b'{"type":"observe","space":"' + b"x" * 129 + b'"}', "bad-name"),
-        (b'{"type":"ping"}' + b" " * (1 << 20), "too-large"),
+        (b'{"type":"ping"}' + b" " * (1 << 20), "message-too-large"),
         (b'{"type":"bootstrap","space":"a","device":"d","token":"' + b"t" * 4097 + b'"}', "bad-field"),
     ],
 )

@@ -120,7 +120,7 @@ class Register:
         self._awake(now)
         if message.address.link != link:
             return [Decline(link, "bad-link", f"{link} may not enlist as {message.address.link}")]
-        if refusal := self._roster.refusal(link):
+        if refusal := self._roster.refusal(link) or self._amnesia(message):
             return [Decline(link, *refusal)]
         if self._roster.dead(link):
             self._expect_companions(now, link)
@@ -132,6 +132,16 @@ class Register:
         if not any(isinstance(effect, Announce) for effect in effects):
             effects.append(Tell(link, self._directory))
         return refused + effects
+
+    def _amnesia(self, message: Enlist) -> tuple[str, str] | None:
+        """A link knows a view that this register does not: its store was lost, and it must decide nothing."""
+        for chain, epoch in message.member_of.items():
+            order = self._order(chain)
+            known = order.view.epoch if order and order.view else 0
+            if known < epoch:
+                detail = f"epoch {epoch} of {chain} is unknown here: start the register with the data it had"
+                return "lost-register", detail
+        return None
 
     def on_beat(self, now: int, link: str) -> list[Effect]:
         # There are many beats and each only puts off a deadline, so none is reckoned: on_time comes early at worst.

@@ -106,8 +106,9 @@ class Service:
         self._let_out(connection)
         audience = self._audience(space)
         self._extend(audience.publish())
-        welcome, following = door.bootstrap(now, connection, request, space)
+        # The join comes before the events that the device brings along.
         self._chain.head.joined(now, space, request.device)
+        welcome, following = door.bootstrap(now, connection, request, space)
         self._welcome(connection, audience, welcome, request)
         for message in following:
             self._tell(connection, message)

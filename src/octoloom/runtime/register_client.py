@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Callable
 
@@ -18,7 +19,11 @@ from octoloom.wire.register import REGISTER_FRAME_MAX, decode_answer, encode_fra
 
 RETRY_FIRST_MS = 20
 RETRY_MAX_MS = 200
+WARN_AT_MS = 160
+"""The delay at which the operator is told; it comes by once per outage."""
 CONNECT_TIMEOUT_S = 2.0
+
+_log = logging.getLogger("octoloom.link")
 
 FINAL = ("outdated", "bad-link")
 """Refusals that asking again does not change."""
@@ -90,6 +95,8 @@ class RegisterClient:
                 await self._lost.wait()
             # A register that answered was in good health: its connection's end begins the waiting from the start.
             delay_ms = RETRY_FIRST_MS if self._answered else delay_ms
+            if delay_ms == WARN_AT_MS:
+                _log.warning("no register answers at %s:%d; trying again until one does", self._host, self._port)
             await asyncio.sleep(delay_ms / 1000 * random.uniform(0.5, 1.0))
             delay_ms = min(delay_ms * 2, RETRY_MAX_MS)
 

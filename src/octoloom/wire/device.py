@@ -74,7 +74,7 @@ def close_changed(prefix: bytes, kills: Sequence[KillNote] = ()) -> bytes:
 
 def _decode(decoder: msgspec.json.Decoder[T], text: bytes, bytes_max: int) -> T:
     if len(text) > bytes_max:
-        raise ProtocolError("too-large", f"a message has at most {bytes_max} bytes, this one {len(text)}")
+        raise ProtocolError("message-too-large", f"a message has at most {bytes_max} bytes, this one {len(text)}")
     try:
         # What is handed on unopened is not looked at below; it must not be the next reader's surprise.
         if not text.isascii():
