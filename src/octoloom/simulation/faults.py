@@ -71,9 +71,13 @@ class Faults:
         return victim if self._expendable(victim) else None
 
     def _expendable(self, victim: LinkNode) -> bool:
-        for view in (self.cluster.register.disk.views if self.cluster.register.disk else {}).values():
-            others = [self.cluster.links.get(link) for link in view.whole if link != victim.name]
-            if victim.name in view.links and not any(link and link.alive and not link.leaving for link in others):
+        """Does every chain that may depend on this link keep another one that has everything?"""
+        disk = self.cluster.register.disk
+        for view in disk.views.values() if disk else ():
+            holders = view.whole if view.in_force else [*view.whole, *view.former]
+            others = [self.cluster.links.get(link) for link in holders if link != victim.name]
+            needed = victim.name in view.links or victim.name in holders
+            if needed and not any(link and link.alive and not link.leaving for link in others):
                 return False
         return True
 
