@@ -151,11 +151,16 @@ class Cluster:
         port = plan.device_port + at if plan.device_port else 0
         if not self._in_processes and in_process and at == 0:
             return LinkHere(name, LinkServer(name, register, load_app(plan.app), plan.host, port), self._on_broken)
-        arguments = [
-            "link", "--name", name, "--register", register, "--app", plan.app, "--host", plan.host,
-            "--device-port", str(port), "--leave-seconds", str(LEAVE_S),
-        ]  # fmt: skip
-        return Kept(name, "link", lambda _facts: arguments, plan.data / "logs" / f"{name}.log", self._on_news)
+
+        def arguments(facts: dict[str, str]) -> list[str]:
+            # Devices may know no other address than the one that this link had before it died.
+            known = int(facts["url"].rpartition(":")[2]) if facts else port
+            return [
+                "link", "--name", name, "--register", register, "--app", plan.app, "--host", plan.host,
+                "--device-port", str(known), "--leave-seconds", str(LEAVE_S),
+            ]  # fmt: skip
+
+        return Kept(name, "link", arguments, plan.data / "logs" / f"{name}.log", self._on_news)
 
     def _on_broken(self, error: BaseException) -> None:
         if not self.broken.done():
