@@ -30,9 +30,10 @@ class Tail:
     def take_office(self, spaces: dict[str, Space], suspicious: bool) -> list[Effect]:
         """Become the tail. `suspicious` if the last one was lost."""
         effects: list[Effect] = []
-        for space in spaces.values():
+        # A state is made ready when its first event comes: a thousand idle spaces must not hold up one that plays.
+        for space in [space for space in spaces.values() if space.events]:
             self._worker(space)
-            if suspicious and space.events:
+            if suspicious:
                 self._suspects[space.name] = None
                 self._try(space, effects)
         return effects
