@@ -14,7 +14,7 @@ HISTORIES = 2_000
 SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
-RARE = ("snapshot_drops_newer_events", "timer_goes_off_twice")
+RARE = ("kills_before_events", "snapshot_drops_newer_events", "timer_goes_off_twice")
 RARE_BOUND = 6_000
 
 
