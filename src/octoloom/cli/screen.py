@@ -39,19 +39,20 @@ def _link_text(link: str, mark: str) -> Text:
 
 
 def processes_table(status: Status) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("role", "name", "pid", "address", "chain", "epoch", "spaces", "connections", "versions"):
+    narrow = console().width < WIDTH_PIPED
+    table = Table(box=None, pad_edge=False, padding=(0, 1 if narrow else 2, 0, 0), header_style="bold")
+    for heading in ("role", "name", "pid", "address", "chain", "epoch", "spaces", "clients", "changes"):
         left = heading in ("role", "name", "address", "chain")
         table.add_column(heading, justify="left" if left else "right", no_wrap=True)
     for process in status.processes:
-        for row in _rows(process):
+        for row in _rows(process, process.address.removeprefix("ws://") if narrow else process.address):
             table.add_row(*row)
     return table
 
 
-def _rows(process: Process) -> list[list[Text | str]]:
+def _rows(process: Process, address: str) -> list[list[Text | str]]:
     """One row per chain that a link is in; one for everything else."""
-    name, pid, address = process.name, str(process.pid or "?"), process.address
+    name, pid = process.name, str(process.pid or "?")
     if process.role == "register" or process.state != "up":
         role = process.role if process.state == "up" else process.state
         return [[role_text("register" if role == "register" else role), name, pid, address, *[""] * 5]]
