@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from octoloom.core.app import TIMERS_MAX, App, Verdict
 from octoloom.core.event import JOIN, PRESENCE, TIMER, Change, Event, Kill, Outcome, Timer
-from octoloom.core.recorder import Recorder
+from octoloom.core.recorder import LOAD_NODES, Recorder
 from octoloom.core.space import Space, decode_json, encode_json
 
 BATCH_MIN = 64
@@ -70,8 +70,16 @@ class Worker:
         self.cleared = 0
         """Events up to this one have come through a trial."""
         self.faults: list[Fault] = []
-        self._recorder = Recorder(space.state)
-        space.state = self._recorder.state
+        self.ready = False
+        """A large state is made ready a part at a time; until then the replica's own stays in place."""
+        self._recorder = Recorder(space.state, LOAD_NODES)
+
+    def load(self) -> bool:
+        """Make the next part of the state ready; True once all of it is."""
+        if not self.ready and self._recorder.load():
+            self.space.state = self._recorder.state
+            self.ready = True
+        return self.ready
 
     def cleared_ahead(self) -> int:
         """How many of the events that come next have been through a trial."""
@@ -84,10 +92,13 @@ class Worker:
 
     def release(self) -> None:
         """Give the state back to the replica as a plain one."""
-        self.space.state = decode_json(encode_json(self.space.state))
+        if self.ready:
+            self.space.state = decode_json(encode_json(self.space.state))
 
     def step(self, epoch: int, batch_max: int = BATCH_MAX) -> Change | None:
         """Consume up to `batch_max` new events, and what was deferred; None if nothing was consumed."""
+        while not self.load():
+            pass
         space, step = self.space, _Step(self.space.next_timer)
         if space.version == 0 and self.app.initial:
             for key, value in self.app.initial.items():

@@ -22,7 +22,9 @@ from __future__ import annotations
 from typing import Any
 
 from octoloom.core.merge_patch import CannotPatch, Value, copied, diff
-from octoloom.core.records import MISSING, Ledger, Node, NotJSON, Record, RecordList
+from octoloom.core.records import MISSING, Ledger, Node, NotJSON, Record, RecordList, planting
+
+LOAD_NODES = 5_000
 
 __all__ = ["NotJSON", "Record", "RecordList", "Recorder"]
 
@@ -30,11 +32,21 @@ __all__ = ["NotJSON", "Record", "RecordList", "Recorder"]
 class Recorder:
     """A state, and what was written to it: per event (`begin`, then `keep` or `undo`) and per change (`take`)."""
 
-    def __init__(self, state: dict[str, Any]) -> None:
+    def __init__(self, state: dict[str, Any], nodes_max: int = 0) -> None:
+        """Takes in the state; with `nodes_max`, only as `load` is called, about that many values at a time."""
         self._ledger = Ledger()
         self.state = Record(self._ledger)
-        self.state.update(state)
-        self._ledger.generation += 1
+        self._planting = planting(self.state, state, nodes_max or LOAD_NODES)
+        while not nodes_max and not self.load():
+            pass
+
+    def load(self) -> bool:
+        """Takes in the next part of the state; True once all of it is there."""
+        if not self._ledger.generation:
+            for _ in self._planting:
+                return False
+            self._ledger.generation += 1
+        return True
 
     def begin(self) -> None:
         """Opens a transaction. Writes outside of one are kept."""

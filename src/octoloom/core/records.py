@@ -11,7 +11,7 @@ first costs a walk over the keys, all others are O(1).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import isfinite
 from operator import index
 from typing import Any, Final, SupportsIndex
@@ -264,6 +264,35 @@ def planted(parent: Node, key: str, value: Value) -> Value:
         list.extend(items, [planted(items, "", item) for item in value])
         return items
     return _checked_scalar(parent, key, value)
+
+
+def planting(root: Record, state: dict[str, Any], nodes_max: int) -> Iterator[None]:
+    """Plant a whole state, with a pause after about `nodes_max` values: a large one takes long, and others wait."""
+    waiting: list[tuple[Node, Any]] = [(root, state)]
+    count = 0
+    while waiting:
+        node, content = waiting.pop()
+        if isinstance(node, Record):
+            for key, value in content.items():
+                key = _checked_key(node, key)
+                dict.__setitem__(node, key, _seedling(node, key, value, waiting))
+        else:
+            list.extend(node, [_seedling(node, "", value, waiting) for value in content])
+        count += len(content) + 1
+        if count >= nodes_max:
+            count = 0
+            yield
+
+
+def _seedling(parent: Node, key: str, value: Value, waiting: list[tuple[Node, Any]]) -> Value:
+    """A value in its place; of an object or a list, only the empty node for now."""
+    if isinstance(value, dict):
+        waiting.append((Record(parent.ledger, _not_too_deep(parent, key), key), value))
+    elif isinstance(value, (list, tuple)):
+        waiting.append((RecordList(parent.ledger, _not_too_deep(parent, key), key), value))
+    else:
+        return planted(parent, key, value)
+    return waiting[-1][0]
 
 
 def _checked_scalar(parent: Node, key: str, value: Value) -> Value:

@@ -15,6 +15,9 @@ from octoloom.core.effects import Effect, Trial
 from octoloom.core.event import Change, Event
 from octoloom.core.space import Space
 
+LOADS_MAX = 8
+"""So many spaces make a part of their state ready in one turn: it must stay short, or the link seems dead."""
+
 
 class Tail:
     def __init__(self, app: App) -> None:
@@ -77,8 +80,13 @@ class Tail:
     def compute(self, epoch: int, careful: bool, out: list[Effect]) -> list[tuple[Space, Change]]:
         """One step of every space that has something to do; if `careful`, only what came through a trial."""
         changes: list[tuple[Space, Change]] = []
+        loads = LOADS_MAX
         for name in [name for name in self._busy if name not in self._on_trial]:
             worker = self.workers[name]
+            if not worker.ready:
+                loads -= 1
+                if loads < 0 or not worker.load():
+                    continue
             cleared = worker.cleared_ahead() if careful else self.batch_max
             if worker.inbox and not cleared:
                 self._try(worker.space, out)

@@ -71,10 +71,14 @@ class Faults:
         return victim if self._expendable(victim) else None
 
     def _expendable(self, victim: LinkNode) -> bool:
-        """Does every chain that may depend on this link keep another one that has everything?"""
+        """Does every chain that may depend on this link keep another one that has everything?
+
+        Once a link has adopted a view, its word may be under way and bring the view into force without it.
+        """
         disk = self.cluster.register.disk
-        for view in disk.views.values() if disk else ():
-            holders = view.whole if view.in_force else [*view.whole, *view.former]
+        for name, view in disk.views.items() if disk else ():
+            decided = view.in_force or victim.chains[name].epoch >= view.epoch
+            holders = view.whole if decided else [*view.whole, *view.former]
             others = [self.cluster.links.get(link) for link in holders if link != victim.name]
             needed = victim.name in view.links or victim.name in holders
             if needed and not any(link and link.alive and not link.leaving for link in others):
