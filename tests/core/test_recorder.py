@@ -163,3 +163,16 @@ def test_take_does_not_walk_the_state() -> None:
     recorder.state["big"] = 0
     recorder.keep()
     assert recorder.take() == (False, {"cells": {"x": 1}, "big": 0})
+
+
+def test_a_large_state_is_taken_in_a_part_at_a_time() -> None:
+    state = {"a": {str(n): {"x": [n, {"y": n}]} for n in range(50)}, "b": 1}
+    recorder = Recorder(state, nodes_max=10)
+    parts = 1
+    while not recorder.load():
+        parts += 1
+    assert parts > 10
+    assert recorder.load()
+    assert recorder.state == state
+    recorder.state["a"]["3"]["x"][1]["y"] = 9
+    assert recorder.take() == (False, {"a": {"3": {"x": [3, {"y": 9}]}}})

@@ -8,8 +8,9 @@ from octoloom.core.app import App, AppEvent
 from octoloom.core.compute import Fault
 from octoloom.core.effects import Effect, Trial
 from octoloom.core.event import Change, Event
+from octoloom.core.recorder import LOAD_NODES
 from octoloom.core.space import Space
-from octoloom.core.tail import Tail
+from octoloom.core.tail import LOADS_MAX, Tail
 
 
 def make_app() -> App:
@@ -207,3 +208,42 @@ def test_the_last_copy_that_is_joined_computes_without_trials_again() -> None:
     end.turn(careful=True)
     end.event()
     assert end.turn(careful=False) == [("lobby", [2])]
+
+
+# Large states.
+
+
+def test_a_large_state_is_made_ready_over_several_turns_and_others_go_on() -> None:
+    end = End()
+    end.space("large").state = {str(n): {"x": n} for n in range(2 * LOAD_NODES)}
+    end.space("large").version = 1
+    end.take_office(suspicious=False)
+    large, small = end.event(space="large"), end.event(space="small")
+    assert end.turn() == [("small", [small.chain_sequencer])]
+    assert end.busy()
+    assert type(end.space("large").state) is dict
+    turns = 1
+    while not (changes := end.turn()):
+        turns += 1
+    assert turns > 1
+    assert changes == [("large", [large.chain_sequencer])]
+    assert not end.busy()
+
+
+def test_a_state_that_was_not_made_ready_is_given_back_as_it_was() -> None:
+    end = End()
+    state = end.space("large").state = {str(n): {"x": n} for n in range(2 * LOAD_NODES)}
+    end.take_office(suspicious=False)
+    end.event(space="large")
+    end.turn()
+    end.tail.leave_office()
+    assert end.space("large").state is state
+
+
+def test_a_turn_makes_few_states_ready() -> None:
+    end = End()
+    end.take_office(suspicious=False)
+    for number in range(LOADS_MAX + 3):
+        end.event(space=f"room{number}")
+    assert len(end.turn()) == LOADS_MAX
+    assert len(end.turn()) == 3
