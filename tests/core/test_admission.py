@@ -136,17 +136,26 @@ def test_a_reused_number_is_superseded_by_the_done_event() -> None:
     assert entrance.numbers() == [1]
 
 
-def test_a_reused_number_is_superseded_by_the_live_event_which_comes_along() -> None:
+@pytest.mark.parametrize("reused", [noted(1, "another deed"), noted(1, name="take")])
+def test_a_reused_number_waits_until_the_live_event_is_settled(reused: say.DeviceEvent) -> None:
+    """This link may not be the head any more, and another one may have settled the number otherwise."""
     entrance = played(1)
-    welcome, _ = entrance.bootstrap(noted(1, "another deed"), connection=2)
+    request = say.Bootstrap("lobby", "ada", next=2, events=[reused])
+    assert entrance.door.must_wait(request, entrance.space)
+    entrance.settle(1)
+    assert not entrance.door.must_wait(request, entrance.space)
+    welcome, _ = entrance.bootstrap(reused, connection=2)
     assert welcome.kills == [(1, "superseded", "another event took this number")]
-    assert [(event[0], bytes(event[2])) for event in welcome.events] == [(1, b'"x"')]
 
 
-def test_the_name_counts_for_a_reused_number_too() -> None:
-    entrance = played(1)
-    welcome, _ = entrance.bootstrap(noted(1, name="take"), connection=2)
-    assert [kill[1] for kill in welcome.kills] == ["superseded"]
+def test_a_number_below_a_live_one_waits_too() -> None:
+    entrance = Entrance()
+    entrance.bootstrap(next_=9)
+    entrance.send(noted(9))
+    request = say.Bootstrap("lobby", "ada", next=10, events=[noted(5)])
+    assert entrance.door.must_wait(request, entrance.space)
+    entrance.settle(9)
+    assert not entrance.door.must_wait(request, entrance.space)
 
 
 def test_a_bootstrap_that_hits_a_bound_takes_what_fits_and_says_where_to_go_on() -> None:

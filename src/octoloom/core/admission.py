@@ -98,6 +98,26 @@ class Door:
             session.expected = welcome.next
         return welcome, following
 
+    @staticmethod
+    def must_wait(request: say.Bootstrap, space: Space) -> bool:
+        """Has the device put something else in the place of a live event?
+
+        A live event is not committed. If this link is not the head any more, another one may have settled the number
+        otherwise: what is told of it has to wait until the event is settled here, or the device finds the true head.
+        """
+        history = space.devices.get(request.device)
+        if history is None:
+            return False
+        for sequencer, name, raw in request.events:
+            standing = history.standing(sequencer)
+            if standing is Standing.UNSETTLED:
+                return True
+            if standing is Standing.LIVE:
+                event = space.events[history.live[sequencer]]
+                if event.digest != digest_of(name, bytes(raw)):
+                    return True
+        return False
+
     def _take_pending(
         self, now: int, session: Session, request: say.Bootstrap, space: Space
     ) -> tuple[list[say.ToDevice], list[say.KillNote]]:
@@ -109,11 +129,7 @@ class Door:
             if standing is Standing.DONE:
                 outcome, reason = history.outcome(sequencer, digest_of(name, payload))
                 kills.append((sequencer, outcome.word, reason))
-            elif standing is Standing.LIVE:
-                event = space.events[history.live[sequencer]]
-                if event.digest != digest_of(name, payload):
-                    kills.append((sequencer, "superseded", "another event took this number"))
-            else:
+            elif standing is Standing.NEW:
                 session.expected = sequencer
                 refusal = self._refusal(now, session, space, sequencer, name, payload)
                 if refusal is not None:
@@ -123,10 +139,10 @@ class Door:
 
     @staticmethod
     def _unknown(request: say.Bootstrap, space: Space, known: dict[int, int]) -> list[say.DeviceEvent]:
-        """The device's live events that it has lost, or has put something else in the place of."""
-        held = {sequencer: digest_of(name, bytes(raw)) for sequencer, name, raw in request.events}
+        """The device's live events that it has lost."""
+        held = {event[0] for event in request.events}
         events = (space.events[number] for number in known.values())
-        return [(e.sequencer, e.name, msgspec.Raw(e.payload)) for e in events if held.get(e.sequencer) != e.digest]
+        return [(e.sequencer, e.name, msgspec.Raw(e.payload)) for e in events if e.sequencer not in held]
 
     # Events.
 

@@ -93,7 +93,7 @@ class Service:
             self._refuse(connection, *fault)
         elif not chain.place.is_head or not chain.serving:
             self._redirect(connection)
-        elif self._is_ahead(request):
+        elif self._is_ahead(request) or chain.head.door.must_wait(request, chain.space(request.space)):
             self._end(connection, LATER)
         else:
             self._let_in(now, connection, request, chain.space(request.space))

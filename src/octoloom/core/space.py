@@ -46,6 +46,8 @@ class Standing(Enum):
     NEW = "new"
     LIVE = "live"
     DONE = "done"
+    UNSETTLED = "unsettled"
+    """Another live event is in the way; what becomes of this one shows when that one is settled."""
 
 
 class DeviceHistory:
@@ -64,8 +66,10 @@ class DeviceHistory:
             return Standing.DONE
         if sequencer in self.live:
             return Standing.LIVE
+        if sequencer >= self.next():
+            return Standing.NEW
         # Below what was taken already it was never sent here, and comes too late: the order would suffer.
-        return Standing.NEW if sequencer >= self.next() else Standing.DONE
+        return Standing.DONE if sequencer < self.highest_done() else Standing.UNSETTLED
 
     def next(self) -> int:
         """The lowest sequencer that is above all that the space has ever taken from this device."""
