@@ -137,14 +137,15 @@ def test_a_reused_number_is_superseded_by_the_done_event() -> None:
 
 
 @pytest.mark.parametrize("reused", [noted(1, "another deed"), noted(1, name="take")])
-def test_a_reused_number_waits_until_the_live_event_is_settled(reused: say.DeviceEvent) -> None:
+def test_a_reused_number_is_superseded_once_the_live_event_is_settled(reused: say.DeviceEvent) -> None:
     """This link may not be the head any more, and another one may have settled the number otherwise."""
     entrance = played(1)
-    request = say.Bootstrap("lobby", "ada", next=2, events=[reused])
-    assert entrance.door.must_wait(request, entrance.space)
-    entrance.settle(1)
-    assert not entrance.door.must_wait(request, entrance.space)
     welcome, _ = entrance.bootstrap(reused, connection=2)
+    assert (welcome.kills, welcome.events) == ([], [])
+    assert entrance.door.is_contested(2, 1)
+    assert not entrance.door.is_contested(2, 1)
+    entrance.settle(1)
+    welcome, _ = entrance.bootstrap(reused, connection=3)
     assert welcome.kills == [(1, "superseded", "another event took this number")]
 
 

@@ -49,7 +49,7 @@ class Room:
         self.space.apply(made)
         if commit:
             self.space.committed = self.space.version
-            self.audience.note(made, OWNERS)
+            self.audience.note(made, OWNERS, lambda _connection, _sequencer: False)
 
 
 def raw(patches: list[bytes]) -> list[msgspec.Raw]:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -55,6 +55,8 @@ class Session:
     allowance: float
     allowance_ms: int
     expected: int = 1
+    contested: dict[int, None] = field(default_factory=dict)
+    """Numbers under which the device holds something else than the live event."""
 
 
 class Door:
@@ -100,23 +102,9 @@ class Door:
 
     @staticmethod
     def must_wait(request: say.Bootstrap, space: Space) -> bool:
-        """Has the device put something else in the place of a live event?
-
-        A live event is not committed. If this link is not the head any more, another one may have settled the number
-        otherwise: what is told of it has to wait until the event is settled here, or the device finds the true head.
-        """
+        """Has the device a number that lies below a live one and was never taken? It is settled with that one."""
         history = space.devices.get(request.device)
-        if history is None:
-            return False
-        for sequencer, name, raw in request.events:
-            standing = history.standing(sequencer)
-            if standing is Standing.UNSETTLED:
-                return True
-            if standing is Standing.LIVE:
-                event = space.events[history.live[sequencer]]
-                if event.digest != digest_of(name, bytes(raw)):
-                    return True
-        return False
+        return history is not None and any(history.standing(e[0]) is Standing.UNSETTLED for e in request.events)
 
     def _take_pending(
         self, now: int, session: Session, request: say.Bootstrap, space: Space
@@ -129,7 +117,12 @@ class Door:
             if standing is Standing.DONE:
                 outcome, reason = history.outcome(sequencer, digest_of(name, payload))
                 kills.append((sequencer, outcome.word, reason))
-            elif standing is Standing.NEW:
+            elif standing is Standing.LIVE:
+                # A live event is not committed: if this link is not the head any more, another one may have settled
+                # the number otherwise. So that this one is superseded is told when the live one is settled.
+                if space.events[history.live[sequencer]].digest != digest_of(name, payload):
+                    session.contested[sequencer] = None
+            else:
                 session.expected = sequencer
                 refusal = self._refusal(now, session, space, sequencer, name, payload)
                 if refusal is not None:
@@ -218,6 +211,10 @@ class Door:
         event = Event(number, device, sequencer, name, payload, max(now, space.time_ms), dice)
         space.add(event)
         return event
+
+    def is_contested(self, connection: int, sequencer: int) -> bool:
+        session = self.sessions.get(connection)
+        return session is not None and bool(session.contested) and session.contested.pop(sequencer, 0) is None
 
     def close(self, connection: int) -> Session | None:
         """The connection is gone; returns its session if it was a device's current one."""

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -26,6 +27,8 @@ DIFFERENCE_MIN = 8
 """From this many changes on a lagging watcher gets one difference instead of each change."""
 
 Kills = dict[int, list[say.KillNote]]
+Contested = Callable[[int, int], bool]
+"""Does the device of this connection hold something else under this number?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +111,15 @@ class Audience:
 
     # Telling.
 
-    def note(self, change: Change, owners: dict[str, int]) -> None:
+    def note(self, change: Change, owners: dict[str, int], contested: Contested) -> None:
         """A change was committed: remember whose events it settled until it is published."""
         kills = self._kills
         for kill in change.kills:
             connection = owners.get(kill.device)
             if connection is not None:
                 note = (kill.sequencer, kill.outcome.word, kill.reason)
+                if contested(connection, kill.sequencer):
+                    note = (kill.sequencer, "superseded", "another event took this number")
                 if connection in kills:
                     kills[connection].append(note)
                 else:

@@ -204,7 +204,8 @@ class Service:
     def note(self, space: Space, change: Change) -> None:
         audience = self._audiences.get(space.name)
         if audience is not None:
-            audience.note(change, self._chain.head.door.owners_of(space.name))
+            door = self._chain.head.door
+            audience.note(change, door.owners_of(space.name), door.is_contested)
 
     def committed(self, space: Space) -> None:
         if space.name in self._audiences:

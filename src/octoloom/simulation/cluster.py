@@ -106,6 +106,12 @@ class Cluster:
     def twins_of(self, device: str) -> int:
         return sum(node.device == device for node in self.devices) if device else 0
 
+    def live_numbers(self, device: str, space: str) -> dict[int, int]:
+        """The device's numbers that are live at the head: at rest, those of deferred events."""
+        chain = place(space, self.chain_names)
+        head = self.links[self.register.core.directory().views[chain].head].chains[chain]
+        return head.spaces[space].device(device).live if space in head.spaces else {}
+
     def rolled_back(self, name: str) -> bool:
         return any(node.rolled_back for node in self.devices if node.name == name)
 
