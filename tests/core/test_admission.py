@@ -170,15 +170,6 @@ def test_a_bootstrap_that_hits_a_bound_takes_what_fits_and_says_where_to_go_on()
     assert entrance.numbers() == [1, 2, 3, 4]
 
 
-def test_a_rolled_back_device_whose_numbers_start_late_goes_on_above_its_highest_live_event() -> None:
-    """A device that kept counting over a new generation took 9 first; its older copy still has 5 to send."""
-    entrance = Entrance()
-    entrance.bootstrap(next_=9)
-    entrance.send(noted(9))
-    welcome, _ = entrance.bootstrap(noted(5), connection=2)
-    assert welcome.next == 10
-
-
 # Events.
 
 
