@@ -73,11 +73,13 @@ class Faults:
     def _expendable(self, victim: LinkNode) -> bool:
         """Does every chain that may depend on this link keep another one that has everything?
 
-        Once a link has adopted a view, its word may be under way and bring the view into force without it.
+        Once a link of a view has adopted it, its word may be under way and bring the view into force without it. A link
+        that the view leaves out may be the last that holds everything, as long as the view is not in force.
         """
         disk = self.cluster.register.disk
         for name, view in disk.views.items() if disk else ():
-            decided = view.in_force or victim.chains[name].epoch >= view.epoch
+            adopted = victim.name in view.links and victim.chains[name].epoch >= view.epoch
+            decided = view.in_force or adopted
             holders = view.whole if decided else [*view.whole, *view.former]
             others = [self.cluster.links.get(link) for link in holders if link != victim.name]
             needed = victim.name in view.links or victim.name in holders
