@@ -201,8 +201,11 @@ class Form:
     def write_string(self, text: str | None) -> bytes:
         if text is None:
             return self.write_short(-1)
-        raw = text.encode()
-        return self.write_short(len(raw)) + raw
+        try:
+            raw = text.encode()
+            return self.write_short(len(raw)) + raw
+        except (struct.error, ValueError) as error:
+            raise ProtocolError("unwritable", f"a string of {len(text)} characters: {error}") from error
 
     def write_name(self, name: str) -> bytes:
         """As `write_string`, for names that come again and again."""
