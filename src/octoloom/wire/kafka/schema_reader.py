@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -76,22 +76,31 @@ _FIXED: dict[str, Read[Any]] = {
 }
 
 
-@cache
+_readers: dict[type[Any], Read[Any]] = {}
+
+
 def reader_of(schema: type[T]) -> Read[T]:
     """A function that reads one message (or one structure) of this schema."""
-    form = COMPACT if schema.__flexible__ else CLASSIC  # type: ignore[attr-defined]  # every schema of kio says so
+    read = _readers.get(schema)
+    if read is None:
+        read = _readers[schema] = _build(schema)
+    return read
+
+
+def _build(schema: Any) -> Read[Any]:
+    form = COMPACT if schema.__flexible__ else CLASSIC
     hints = get_type_hints(schema)
     plain: list[tuple[str, Read[Any]]] = []
     tagged: dict[int, tuple[str, Read[Any]]] = {}
-    for entry in fields(schema):  # type: ignore[arg-type]  # they are dataclasses
+    for entry in fields(schema):
         read = _field_reader(entry, hints[entry.name], form)
         if "tag" in entry.metadata:
             tagged[entry.metadata["tag"]] = entry.name, read
         else:
             plain.append((entry.name, read))
-    missing = {entry.name: _default(entry) for entry in fields(schema) if "tag" in entry.metadata}  # type: ignore[arg-type]
+    missing = {entry.name: _default(entry) for entry in fields(schema) if "tag" in entry.metadata}
 
-    def read_entity(buffer: memoryview, at: int) -> tuple[T, int]:
+    def read_entity(buffer: memoryview, at: int) -> tuple[Any, int]:
         values = dict(missing)
         for name, read in plain:
             values[name], at = read(buffer, at)
