@@ -93,6 +93,14 @@ def test_counts(form: Form, count: int | None) -> None:
             form.count(buffer[:-1], 0)
 
 
+def test_what_does_not_fit_is_refused() -> None:
+    for text in ("x" * 32_768, "\ud800"):
+        with pytest.raises(ProtocolError, match="unwritable"):
+            CLASSIC.write_string(text)
+    assert CLASSIC.string(memoryview(CLASSIC.write_string("x" * 32_767)), 0)[0] == "x" * 32_767
+    assert COMPACT.string(memoryview(COMPACT.write_string("x" * 32_768)), 0)[0] == "x" * 32_768
+
+
 def test_tags_are_skipped() -> None:
     tags = memoryview(b"\x02\x00\x03abc\x85\x01\x00rest")
     assert skip_tags(tags, 0) == len(tags) - 4
