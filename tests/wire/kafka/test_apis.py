@@ -112,6 +112,11 @@ def test_only_a_request_with_records_is_large() -> None:
             parse_header(memoryview(header_bytes(api, SERVED[api].first, 1, None) + large))
 
 
+def test_a_client_id_of_negative_length() -> None:
+    with pytest.raises(ProtocolError, match="a client id of -2 bytes"):
+        parse_header(memoryview(b"\x00\x0c\x00\x00\x00\x00\x00\x07\xff\xfe"))
+
+
 @given(st.data(), served, client_ids)
 def test_garbage(data: st.DataObject, api_version: tuple[int, int], client_id: str | None) -> None:
     frame = data.draw(spoiled(header_bytes(*api_version, 1, client_id)))

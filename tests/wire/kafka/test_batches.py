@@ -105,6 +105,11 @@ def test_a_batch_that_is_cut_is_noticed(first: list[bytes], second: list[bytes],
         check_batches(memoryview(b"".join(raws))[:end])
 
 
+def test_one_missing_byte_is_told_from_a_changed_one() -> None:
+    with pytest.raises(CorruptBatch, match="a batch of 71 bytes at 0, with 70 left"):
+        check_batches(memoryview(build([b"v"]))[:-1])
+
+
 @given(st.binary(max_size=200))
 def test_garbage_is_refused(raw: bytes) -> None:
     if raw:

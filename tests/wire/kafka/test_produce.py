@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -72,6 +74,27 @@ def test_requests(version: int, data: st.DataObject) -> None:
     request = data.draw(requests(Api.PRODUCE, version))
     check_request(request)
     check_request(one_part(request))
+
+
+@every_version
+@pytest.mark.parametrize("partitions", [0, 1, 2])
+@pytest.mark.parametrize("transactional_id", [None, "", "t"])
+@pytest.mark.parametrize("topic", ["", "moves", "x" * 126, "x" * 127, "x" * 128, "x" * 300])
+def test_requests_that_are_nearly_the_usual_one(
+    version: int, partitions: int, transactional_id: str | None, topic: str
+) -> None:
+    schema = import_module(f"kio.schema.produce.v{version}.request")
+    parts = tuple(schema.PartitionProduceData(index=n, records=b"abc") for n in range(partitions))
+    topic_data = schema.TopicProduceData(name=topic, partition_data=parts)
+    for topics in range(3):
+        check_request(
+            schema.ProduceRequest(
+                transactional_id=transactional_id,
+                acks=-1,
+                timeout=timedelta(seconds=30),
+                topic_data=(topic_data,) * topics,
+            )
+        )
 
 
 @every_version

@@ -1,4 +1,4 @@
-"""Our reader of kio's schemas against kio's own, on whole messages. What it does with others is tested with the frames."""
+"""Our reader of kio's schemas against kio's own, on whole messages. Others come with the frames, in `test_cold`."""
 
 from __future__ import annotations
 
