@@ -10,10 +10,10 @@ def address(link: str) -> LinkAddress:
     return LinkAddress(link, "127.0.0.1:1", "ws://127.0.0.1:2")
 
 
-def roster(*links: str, links_max: int = 100) -> Roster:
-    made = Roster(lease_ms=2000, closed_grace_ms=150, links_max=links_max)
+def roster(*links: str, links_max: int = 100) -> Roster[LinkAddress]:
+    made: Roster[LinkAddress] = Roster(lease_ms=2000, closed_grace_ms=150, links_max=links_max)
     for link in links:
-        made.enlist(0, address(link))
+        made.enlist(0, link, address(link))
     return made
 
 
@@ -45,7 +45,7 @@ def test_a_delay_is_given_to_everybody() -> None:
 
 def test_ten_is_newer_than_nine() -> None:
     made = roster("a#9")
-    assert made.enlist(0, address("a#10")) == "a#9"
+    assert made.enlist(0, "a#10", address("a#10")) == "a#9"
     assert made.superseded("a#9")
     assert not made.superseded("a#10")
     refusal = made.refusal("a#9")
@@ -63,7 +63,7 @@ def test_a_restored_roster_knows_the_newest_again() -> None:
 
 def test_the_dead_are_forgotten_unless_a_view_counts_on_their_name() -> None:
     made = roster("a#1", "b#1", "c#1")
-    made.enlist(0, address("a#2"))
+    made.enlist(0, "a#2", address("a#2"))
     made.expire(2000)
     made.forget(["a#1", "b#1"])
     assert list(made.addresses()) == ["a#1", "a#2", "b#1"]
@@ -83,7 +83,7 @@ def test_candidates_are_present_and_staying_and_a_bar_passes() -> None:
 
 def test_the_last_chance_is_for_the_dead_that_were_not_superseded() -> None:
     made = roster("a#1", "b#1")
-    made.enlist(0, address("a#2"))
+    made.enlist(0, "a#2", address("a#2"))
     made.expire(2000)
     made.expect(3000, "a#1")
     made.expect(3000, "b#1")

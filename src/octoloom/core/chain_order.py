@@ -18,7 +18,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from octoloom.core.register_messages import View
+from octoloom.core.register_messages import LinkAddress, View
 from octoloom.core.roster import Roster
 from octoloom.core.suspicions import Suspicions
 
@@ -37,7 +37,9 @@ class OrderConfig(Protocol):
 
 
 class ChainOrder:
-    def __init__(self, name: str, view: View | None, config: OrderConfig, roster: Roster, now: int) -> None:
+    def __init__(
+        self, name: str, view: View | None, config: OrderConfig, roster: Roster[LinkAddress], now: int
+    ) -> None:
         self.name = name
         self.view = view
         self._config = config

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 from octoloom.core.chain_order import ChainOrder
 from octoloom.core.errors import UsageError
-from octoloom.core.register_messages import Adopted, Directory, Enlist, Ready, Suspect, Whole
+from octoloom.core.register_messages import Adopted, Directory, Enlist, LinkAddress, Ready, Suspect, Whole
 from octoloom.core.roster import Roster
 
 LATE_MS = 50
@@ -97,7 +97,7 @@ class Register:
     def __init__(self, config: RegisterConfig, saved: Saved | None, now: int) -> None:
         self._config = config
         self._directory = saved or Directory(0, {}, {})
-        self._roster = Roster(config.lease_ms, config.closed_grace_ms, config.links_max)
+        self._roster: Roster[LinkAddress] = Roster(config.lease_ms, config.closed_grace_ms, config.links_max)
         self._roster.restore(now, self._directory.links)
         # A chain that is no longer configured still has its spaces: it is kept until somebody moves them.
         names = dict.fromkeys([*config.chains, *self._directory.views])
@@ -126,7 +126,7 @@ class Register:
             self._expect_companions(now, link)
         if self._form_at is None:
             self._form_at = now + self._config.form_ms
-        older = self._roster.enlist(now, message.address)
+        older = self._roster.enlist(now, link, message.address)
         refused: list[Effect] = [Decline(older, "outdated", f"{link} has taken the place of {older}")] if older else []
         effects = self._settle(now)
         if not any(isinstance(effect, Announce) for effect in effects):

@@ -1,4 +1,4 @@
-"""Which links are there: incarnations, leases and graces. The register's sense of who is alive.
+"""Which links (or brokers) are there: incarnations, leases and graces. The register's sense of who is alive.
 
 A link is in one of three conditions:
 
@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from octoloom.core.register_messages import LinkAddress
-
+Address = TypeVar("Address")
 NAME_MAX = 100
 
 
 @dataclass(slots=True)
-class Member:
-    """What the register knows about one link. Times are absolute, in ms."""
+class Member(Generic[Address]):
+    """What the register knows about one link or broker. Times are absolute, in ms."""
 
-    address: LinkAddress
+    address: Address
     connected: bool
     expires_at: int
     dead: bool = False
@@ -47,15 +47,15 @@ def incarnation_of(link: str) -> int:
     return int(number) if good else -1
 
 
-class Roster:
+class Roster(Generic[Address]):
     def __init__(self, lease_ms: int, closed_grace_ms: int, links_max: int) -> None:
         self._lease_ms = lease_ms
         self._closed_grace_ms = closed_grace_ms
         self._links_max = links_max
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, Member[Address]] = {}
         self._newest: dict[str, str] = {}
 
-    def restore(self, now: int, addresses: dict[str, LinkAddress]) -> None:
+    def restore(self, now: int, addresses: dict[str, Address]) -> None:
         """After a restart everybody known has a fresh lease to come back in."""
         for link, address in addresses.items():
             self._members[link] = Member(address, connected=False, expires_at=now + self._lease_ms)
@@ -89,8 +89,13 @@ class Roster:
         """Those who may be given a place in a chain, in a fixed order."""
         return sorted(link for link, member in self._members.items() if member.connected and not member.leaving)
 
-    def addresses(self) -> dict[str, LinkAddress]:
+    def addresses(self) -> dict[str, Address]:
         return {link: self._members[link].address for link in sorted(self._members)}
+
+    def successor(self, link: str) -> str:
+        """The newest known incarnation of this one's name, if it is present."""
+        newest = self._newest.get(name_of(link), link)
+        return newest if self.present(newest) else ""
 
     def refusal(self, link: str) -> tuple[str, str] | None:
         """Why this link may not enlist."""
@@ -104,9 +109,9 @@ class Roster:
 
     # Changes.
 
-    def enlist(self, now: int, address: LinkAddress) -> str:
+    def enlist(self, now: int, link: str, address: Address) -> str:
         """Welcomes a link, new or back. Answers the older incarnation that it supersedes, if one was not dead yet."""
-        link, name = address.link, name_of(address.link)
+        name = name_of(link)
         member = self._members.setdefault(link, Member(address, connected=True, expires_at=0))
         member.address, member.connected, member.dead = address, True, False
         member.expires_at = now + self._lease_ms
@@ -168,7 +173,7 @@ class Roster:
         times += [member.barred_until for member in self._members.values() if member.barred_until > now]
         return min(times, default=None)
 
-    def _make_absent(self, now: int, member: Member) -> None:
+    def _make_absent(self, now: int, member: Member[Address]) -> None:
         member.connected, member.dead = False, False
         member.expires_at = now + self._closed_grace_ms
 

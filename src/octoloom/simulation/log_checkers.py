@@ -1,0 +1,122 @@
+"""The promises of the log, checked on every simulated history: the rules that Jepsen uses for Kafka.
+
+1. nothing acknowledged is lost: it is in every final log, at the offset that was answered;
+2. nothing is there twice;
+3. offsets agree: whatever anybody was told about an offset is the same record, for ever;
+4. nothing uncommitted is read: whatever a consumer saw is in the final logs;
+5. order is kept: a producer's records lie in the order in which it sent them;
+6. in one epoch of a partition one broker acknowledges, and it is the one that the register named;
+7. once faults stop, every partition has a leader, all replicas are in sync, and everything sent is acknowledged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from octoloom.core.log_messages import PartitionState, TopicPartition
+from octoloom.simulation.broker_node import BrokerNode, Produce, Produced
+from octoloom.simulation.log_disk import SimBatch
+from octoloom.simulation.world import Broken
+
+if TYPE_CHECKING:
+    from octoloom.simulation.log_cluster import LogCluster
+
+
+class LogChecker:
+    def __init__(self, cluster: LogCluster) -> None:
+        self._cluster = cluster
+        self._leaders: dict[tuple[TopicPartition, int], str] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        self._known: dict[tuple[TopicPartition, int], str] = {}
+        """What somebody was told about an offset."""
+        self._acknowledged: dict[tuple[TopicPartition, int], str] = {}
+        self._read: dict[tuple[TopicPartition, int], str] = {}
+        self.forgotten: dict[str, None] = {}
+        """Topics that were deleted."""
+
+    def on_decided(self, place: TopicPartition, state: PartitionState) -> None:
+        if self._epochs.get(place, 0) > state.epoch:
+            raise Broken(f"epochs rise: {place} went back to {state.epoch}")
+        self._epochs[place] = state.epoch
+        leader = self._leaders.setdefault((place, state.epoch), state.leader)
+        if leader != state.leader:
+            raise Broken(f"one leader: {leader} and {state.leader} lead {place} in epoch {state.epoch}")
+
+    def on_acknowledged(self, broker: BrokerNode, request: Produce, offset: int, epoch: int) -> None:
+        """A broker commits a batch, whether or not its producer hears of it."""
+        leader = self._leaders.get((request.name, epoch))
+        if leader != broker.name:
+            raise Broken(f"one leader: {broker.name} acknowledges {request.name} in epoch {epoch} of {leader}")
+        for number, token in enumerate(request.tokens):
+            self._agree(request.name, offset + number, token)
+            self._acknowledged[request.name, offset + number] = token
+
+    def on_answered(self, producer: str, batch: Produce, answer: Produced) -> None:
+        for number, token in enumerate(batch.tokens):
+            self._agree(batch.name, answer.offset + number, token)
+
+    def on_done(self, batch: Produce) -> None:
+        pass
+
+    def on_read(self, consumer: str, name: TopicPartition, batch: SimBatch) -> None:
+        for number, token in enumerate(batch.tokens):
+            self._agree(name, batch.place.base_offset + number, token)
+            self._read[name, batch.place.base_offset + number] = token
+
+    def on_high(self, broker: BrokerNode, name: TopicPartition) -> None:
+        """Everything below a leader's watermark is on the disk of everybody whom the register counts in sync."""
+        partition = broker.core.partitions[name]
+        if broker.logs[name].durable < partition.high:
+            raise Broken(f"durable first: {broker.name} commits {name} up to {partition.high} before its own disk")
+
+    def on_fault(self, broker: BrokerNode, text: str) -> None:
+        raise Broken(f"committed is kept: {broker.name} stops: {text}")
+
+    def _agree(self, name: TopicPartition, offset: int, token: str) -> None:
+        known = self._known.setdefault((name, offset), token)
+        if known != token:
+            raise Broken(f"offsets agree: {name} {offset} was {known} and is {token}")
+
+    # At rest.
+
+    def at_rest(self) -> None:
+        cluster = self._cluster
+        for name, state in cluster.register.disk.partitions.items():
+            if len(state.in_sync) != len(state.replicas):
+                raise Broken(f"it heals: {name} has only {state.in_sync} of {state.replicas} in sync")
+            logs = [cluster.brokers[member].logs[name] for member in state.in_sync]
+            first = [(batch.place, batch.tokens) for batch in logs[0].batches]
+            for member, log in zip(state.in_sync, logs, strict=True):
+                if [(batch.place, batch.tokens) for batch in log.batches] != first:
+                    raise Broken(f"replicas agree: {member} differs from {state.in_sync[0]} in {name}")
+            leader = cluster.brokers[state.leader].core.partitions[name]
+            if leader.leading is None or leader.high != leader.end:
+                raise Broken(f"it heals: {state.leader} has committed {name} only to {leader.high} of {leader.end}")
+            self._check_log(name, logs[0].batches)
+        for producer in cluster.producers:
+            for lane in producer.lanes.values():
+                if lane.queue and lane.name in cluster.register.disk.partitions:
+                    raise Broken(f"it heals: {producer.name} still waits for {lane.queue[0]}")
+        for consumer in cluster.consumers:
+            for name, state in cluster.register.disk.partitions.items():
+                end = cluster.brokers[state.leader].core.partitions[name].end
+                if consumer.positions.get(name, 0) < end:
+                    raise Broken(f"it heals: {consumer.name} is at {consumer.positions.get(name)} of {end} in {name}")
+
+    def _check_log(self, name: TopicPartition, batches: list[SimBatch]) -> None:
+        there: dict[int, str] = {}
+        places: dict[str, int] = {}
+        last: dict[int, tuple[int, int]] = {}
+        for batch in batches:
+            for number, token in enumerate(batch.tokens):
+                if token in places:
+                    raise Broken(f"nothing twice: {token} is at {places[token]} and again in {name}")
+                there[batch.place.base_offset + number] = places[token] = token  # type: ignore[assignment]
+            now = (batch.place.producer_epoch, batch.place.base_sequence)
+            if last.get(batch.place.producer_id, (-1, -1)) >= now:
+                raise Broken(f"order is kept: {batch.tokens} of {name} comes after what was sent later")
+            last[batch.place.producer_id] = now
+        for what, known in (("acknowledged", self._acknowledged), ("read", self._read)):
+            for (topic, offset), token in known.items():
+                if topic == name and there.get(offset) != token:
+                    raise Broken(f"nothing lost: {token} was {what} at {name} {offset}, where {there.get(offset)} is")

@@ -1,0 +1,92 @@
+"""A simulated broker's disk: what was synced survives a crash, the rest is lost from some point on, and synced data
+may be damaged. A log is a list of batches; a torn batch is one that is not there any more, as recovery would cut it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from octoloom.core.partition import BatchPlace, LogTail
+from octoloom.core.producers import ProducerTable
+
+
+@dataclass(frozen=True, slots=True)
+class SimBatch:
+    place: BatchPlace
+    tokens: tuple[str, ...]
+
+
+class SimLog:
+    """One replica's log. Only `synced` batches are sure to be there after a crash."""
+
+    def __init__(self) -> None:
+        self.batches: list[SimBatch] = []
+        self.start = 0
+        self.synced = 0
+        """How many batches are durable."""
+        self.high = 0
+        """The watermark, as it was written down now and then."""
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].place.next_offset if self.batches else self.start
+
+    @property
+    def durable(self) -> int:
+        return self.batches[self.synced - 1].place.next_offset if self.synced else self.start
+
+    def append(self, batch: SimBatch) -> None:
+        assert batch.place.base_offset == self.end
+        self.batches.append(batch)
+
+    def read(self, offset: int, before: int, count: int) -> list[SimBatch]:
+        found = [b for b in self.batches if b.place.next_offset > offset and b.place.next_offset <= before]
+        return found[:count]
+
+    def truncate(self, offset: int) -> None:
+        self.batches = [batch for batch in self.batches if batch.place.next_offset <= offset]
+        self.synced = min(self.synced, len(self.batches))
+
+    def reset(self, offset: int) -> None:
+        self.batches, self.start, self.synced = [], offset, 0
+
+    def tail(self) -> LogTail:
+        """What recovery finds."""
+        epochs: list[tuple[int, int]] = []
+        producers = ProducerTable()
+        for batch in self.batches:
+            place = batch.place
+            if not epochs or place.leader_epoch > epochs[-1][0]:
+                epochs.append((place.leader_epoch, place.base_offset))
+            if place.producer_id >= 0:
+                count = place.next_offset - place.base_offset
+                producers.add(place.producer_id, place.producer_epoch, place.base_sequence, count, place.base_offset)
+        return LogTail(self.start, self.end, self.durable, min(self.high, self.end), epochs, producers)
+
+
+class LogDisk:
+    def __init__(self, storage: str) -> None:
+        self.storage = storage
+        self.incarnation = 0
+        self.logs: dict[tuple[str, int, int], SimLog] = {}
+        """By (topic, number of the topic, partition)."""
+        self.full = False
+
+    def crash(self, dice: Random) -> None:
+        """What was not synced is lost from some point on."""
+        for log in self.logs.values():
+            kept = dice.randint(log.synced, len(log.batches))
+            del log.batches[kept:]
+            log.synced = kept
+
+    def damage(self, dice: Random) -> list[tuple[str, int]]:
+        """A part of what was synced can no longer be read; recovery cuts the logs there."""
+        damaged = []
+        for (topic, _, partition), log in self.logs.items():
+            if log.batches and dice.random() < 0.7:
+                del log.batches[dice.randrange(len(log.batches)) :]
+                log.synced = len(log.batches)
+                log.high = min(log.high, log.end)
+                damaged.append((topic, partition))
+        return damaged
