@@ -69,10 +69,10 @@ class Link:
 
     def kill(self) -> None:
         """What the death of a process does to its connection."""
-        assert self.client._task is not None
-        assert self.client._connection is not None
-        self.client._task.cancel()
-        self.client._connection.abort()
+        assert self.client.line.task is not None
+        assert self.client.line.connection is not None
+        self.client.line.task.cancel()
+        self.client.line.connection.abort()
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -154,8 +154,8 @@ def test_an_outdated_link_is_told_and_stops_trying() -> None:
         await until(lambda: new.sees("a#2"))
         await until(lambda: [declined.code for declined in old.declined] == ["outdated"])
         await until(lambda: not old.client.connected)
-        assert old.client._task is not None
-        await until(old.client._task.done)
+        assert old.client.line.task is not None
+        await until(old.client.line.task.done)
         await old.client.stop()
         await new.client.stop()
         await server.stop()
@@ -183,7 +183,7 @@ def test_a_newer_connection_of_the_same_link_replaces_the_older_without_a_view_c
         first, other = Link("a#1", server.address), Link("b#1", server.address)
         await until(lambda: first.is_grown() and other.is_grown())
         before = server.directory()
-        first.client._task.cancel()  # type: ignore[union-attr]
+        first.client.line.task.cancel()  # type: ignore[union-attr]
         second = Link("a#1", server.address)
         await until(lambda: second.is_grown() and not first.client.connected)
         await asyncio.sleep(0.4)

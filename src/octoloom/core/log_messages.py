@@ -171,6 +171,12 @@ class ConfigureTopic(msgspec.Struct, frozen=True, tag=39):
     dry: bool = False
 
 
+class AskLog(msgspec.Struct, frozen=True, tag=34):
+    """From anyone: tell me the log's directory now; `follow` keeps me told of all news after it."""
+
+    follow: bool = False
+
+
 Admin = MakeTopic | DropTopic | GrowTopic | ConfigureTopic
 BrokerToRegister = EnlistBroker | Accept | Refuse | ProposeInSync | Allot | Admin
 RegisterToBroker = LogDirectory | LogNews | Announced | Aborted | InSyncRefused | Allotted | AdminDone

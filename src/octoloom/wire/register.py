@@ -5,32 +5,37 @@ from __future__ import annotations
 import msgspec
 
 from octoloom.core.errors import ProtocolError
+from octoloom.core.log_messages import AskLog, BrokerToRegister, RegisterToBroker
 from octoloom.core.register_messages import FromRegister, ToRegister
 from octoloom.wire.framing import frame
 
-REGISTER_FRAME_MAX = 16 * 1024 * 1024
-"""A directory of a thousand links takes about 200 KiB."""
+REGISTER_FRAME_MAX = 64 * 1024 * 1024
+"""A directory of a thousand links takes about 200 KiB, one of a hundred thousand partitions about 20 MiB."""
+
+Request = ToRegister | BrokerToRegister | AskLog
+"""From links, brokers, and whoever asks."""
+Answer = FromRegister | RegisterToBroker
 
 _encoder = msgspec.msgpack.Encoder()
-_requests = msgspec.msgpack.Decoder(ToRegister)
-_answers = msgspec.msgpack.Decoder(FromRegister)
+_requests = msgspec.msgpack.Decoder(Request)
+_answers = msgspec.msgpack.Decoder(Answer)
 
 
-def encode_frame(message: ToRegister | FromRegister) -> bytes:
+def encode_frame(message: Request | Answer) -> bytes:
     return frame(_encoder.encode(message))
 
 
-def decode_request(body: bytes | memoryview) -> ToRegister:
+def decode_request(body: bytes | memoryview) -> Request:
     try:
-        request: ToRegister = _requests.decode(body)
+        request: Request = _requests.decode(body)
         return request
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProtocolError("malformed", f"not a message to the register: {error}") from error
 
 
-def decode_answer(body: bytes | memoryview) -> FromRegister:
+def decode_answer(body: bytes | memoryview) -> Answer:
     try:
-        answer: FromRegister = _answers.decode(body)
+        answer: Answer = _answers.decode(body)
         return answer
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProtocolError("malformed", f"not a message from the register: {error}") from error

@@ -1,0 +1,127 @@
+"""A broker's line to the register: it enlists, beats, is told, and asks.
+
+What the register tells goes to `on_message` in order. Two kinds of answers belong to questions and stay here: those to
+requests about topics, by their tickets, and those to `Allot`, which come one after the other.
+
+A question about topics is asked once. If the connection ends before the answer, nobody knows whether it was done, and
+the asker is told so by Kafka's code for that. Asking for producer ids again wastes some, so that is simply done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from octoloom.core.log_messages import (
+    Admin,
+    AdminDone,
+    Allot,
+    Allotted,
+    BrokerToRegister,
+    EnlistBroker,
+    RegisterToBroker,
+)
+from octoloom.core.register_messages import Declined, Directory, Leave
+from octoloom.runtime.register_line import RegisterLine
+from octoloom.wire.kafka.errors import ErrorCode
+from octoloom.wire.register import Answer, Request
+
+ASK_TIMEOUT_S = 10.0
+REQUESTS_MAX = 10_000
+"""Requests about topics that wait for their answers."""
+
+
+class BrokerRegisterClient:
+    """`enlist` gives the `EnlistBroker` of each new connection. `on_message` is never told an answer to a question.
+
+    After a refusal in `register_line.FINAL` the client stops; `on_declined` is told of every refusal.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        enlist: Callable[[], EnlistBroker],
+        on_message: Callable[[RegisterToBroker], None],
+        on_declined: Callable[[Declined], None] | None = None,
+        beat_ms: int = 100,
+    ) -> None:
+        self._enlist = enlist
+        self._on_message = on_message
+        self._on_declined = on_declined
+        self.line = RegisterLine(address, self._greet, self._on_answer, beat_ms, self._on_down)
+        self._ticket = 0
+        self._requests: dict[int, asyncio.Future[AdminDone]] = {}
+        self._allots: deque[tuple[int, asyncio.Future[Allotted]]] = deque()
+
+    @property
+    def connected(self) -> bool:
+        return self.line.connection is not None
+
+    def start(self) -> None:
+        """Begins to connect; needs a running loop."""
+        self.line.start()
+
+    async def stop(self) -> None:
+        await self.line.stop()
+        self._on_down()
+        for _, answer in self._allots:
+            answer.cancel()
+
+    def say(self, message: BrokerToRegister | Leave) -> bool:
+        """False while there is no connection: then it is lost. The core says it again when it is told the directory."""
+        return self.line.say(message)
+
+    async def request(self, message: Admin, timeout_s: float = ASK_TIMEOUT_S) -> AdminDone:
+        """Asks for something about a topic; its ticket is given here. Errors are Kafka's codes in the answer."""
+        if len(self._requests) >= REQUESTS_MAX:
+            return AdminDone(0, ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many requests about topics wait already")
+        self._ticket += 1
+        ticket = self._ticket
+        if not self.line.say(msgspec.structs.replace(message, ticket=ticket)):
+            return AdminDone(ticket, ErrorCode.NOT_CONTROLLER, "no register answers: try again once one does")
+        answer = self._requests[ticket] = asyncio.get_running_loop().create_future()
+        try:
+            return await asyncio.wait_for(answer, timeout_s)
+        except TimeoutError:
+            return AdminDone(ticket, ErrorCode.REQUEST_TIMED_OUT, "the register did not answer in time")
+        finally:
+            self._requests.pop(ticket, None)
+
+    async def allot(self, count: int) -> Allotted:
+        """So many producer ids, for this broker alone. Waits until a register answers: bound it with a timeout."""
+        answer: asyncio.Future[Allotted] = asyncio.get_running_loop().create_future()
+        self._allots.append((count, answer))
+        self.line.say(Allot(count))
+        return await answer
+
+    def _greet(self) -> list[Request]:
+        self._allots = deque((count, answer) for count, answer in self._allots if not answer.done())
+        return [self._enlist(), *(Allot(count) for count, _ in self._allots)]
+
+    def _on_down(self) -> None:
+        text = "the register was lost before it answered: whether it was done is not known"
+        for ticket, answer in self._requests.items():
+            if not answer.done():
+                answer.set_result(AdminDone(ticket, ErrorCode.REQUEST_TIMED_OUT, text))
+
+    def _on_answer(self, answer: Answer) -> None:
+        match answer:
+            case AdminDone():
+                waiting = self._requests.get(answer.ticket)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(answer)
+            case Allotted():
+                if self._allots:
+                    _, first = self._allots.popleft()
+                    if not first.done():
+                        first.set_result(answer)
+            case Declined():
+                if self._on_declined is not None:
+                    self._on_declined(answer)
+            case Directory():
+                pass  # of chains: not asked for
+            case _:
+                self._on_message(answer)
