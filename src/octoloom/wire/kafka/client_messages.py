@@ -2,7 +2,7 @@
 
 Each API is asked in one version, the newest with the classic form, which brokers of all ages serve; ApiVersions tells
 at the start of a connection whether this one does. One version is one flat function in each direction: no kio is
-needed to write to the log, and it starts in a blink. What is asked rarely (`ADMIN`) goes through kio instead.
+needed to write to the log, and it starts in a blink. What is asked rarely goes through `cold` instead.
 
 A request is given as pieces, so that a record batch is copied once, into its frame.
 """
@@ -29,11 +29,6 @@ ASKED: dict[int, int] = {
     Api.INIT_PRODUCER_ID: 1,
 }
 """API → the version that is asked."""
-ADMIN: dict[int, int] = {
-    Api.CREATE_TOPICS: 4,
-    Api.DELETE_TOPICS: 3,
-    Api.DESCRIBE_CONFIGS: 2,
-}
 
 EARLIEST = -2
 LATEST = -1
