@@ -103,13 +103,18 @@ def _encode(records: Sequence[Record], base_timestamp: int) -> bytes:
 def _encode_headers(headers: Headers) -> bytes:
     parts = [varint(len(headers))]
     for name, value in headers:
-        try:
-            encoded = name.encode()
-        except UnicodeEncodeError as error:
-            raise UsageError(f"the header {name!r} is no text that UTF-8 can carry: {error.reason}") from error
+        encoded = encoded_name(name)
         parts += (varint(len(encoded)), encoded)
         parts.append(b"\x01" if value is None else varint(len(value)) + value)
     return b"".join(parts)
+
+
+def encoded_name(name: str) -> bytes:
+    """A header's name as it lies in a record."""
+    try:
+        return name.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the header {name!r} is no text that UTF-8 can carry: {error.reason}") from error
 
 
 def varint(value: int) -> bytes:
