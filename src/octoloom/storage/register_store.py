@@ -1,21 +1,28 @@
-"""The register's memory: one row in an SQLite file, replaced whole and synced before `save` returns.
+"""The register's memory: an SQLite file, synced before `save` returns.
 
-The directory is kept as JSON, so that ``sqlite3 register.db 'select body from directory'`` shows it to people. The
-file is locked while it is open: two registers on one file would each believe to be the only one who decides.
+The directory of chains is one row, replaced whole; topics have tables of their own (`topic_store.py`). What is saved
+together is one transaction. Bodies are JSON, so that ``sqlite3 register.db 'select body from directory'`` shows them to
+people. The file is locked while it is open: of two registers on one file each would believe to be the only one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
 import msgspec
 
 from octoloom.core.errors import StoreError
+from octoloom.core.log_saved import LogSaved, Persist
 from octoloom.core.register_messages import Directory
+from octoloom.storage.topic_store import TopicTables
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+CHAINS_ONLY_VERSION = 1
+"""A file of before there were topics; it is brought up to date when it is opened."""
 APPLICATION_ID = 0x4F435230
 
 _encoder = msgspec.json.Encoder()
@@ -32,6 +39,7 @@ class RegisterStore:
             self._database = sqlite3.connect(self.path, isolation_level=None, timeout=1.0)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot open the register's store {self.path}: {error}; is the path writable?") from error
+        self._topics = TopicTables(self._database)
         try:
             self._prepare()
         except sqlite3.Error as error:
@@ -41,12 +49,19 @@ class RegisterStore:
             self._database.close()
             raise
 
-    def save(self, directory: Directory) -> None:
-        """Replaces what was saved. When this returns, it is on disk."""
-        body = _encoder.encode(directory)
+    def save(self, directory: Directory | None, steps: Sequence[Persist] = ()) -> None:
+        """Replaces the directory, if there is a new one, and applies the steps. When this returns, all is on disk."""
+        execute = self._database.execute
         try:
-            self._database.execute("REPLACE INTO directory (id, body, crc) VALUES (1, ?, ?)", (body, crc32(body)))
+            execute("BEGIN IMMEDIATE")
+            if directory is not None:
+                body = _encoder.encode(directory)
+                execute("REPLACE INTO directory (id, body, crc) VALUES (1, ?, ?)", (body, crc32(body)))
+            self._topics.save(steps)
+            execute("COMMIT")
         except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                execute("ROLLBACK")
             raise self._unusable(error) from error
 
     def load(self) -> Directory | None:
@@ -61,6 +76,13 @@ class RegisterStore:
         except (sqlite3.Error, msgspec.MsgspecError, TypeError) as error:
             raise self._unusable(error) from error
 
+    def load_log(self) -> LogSaved | None:
+        """What was saved of brokers and topics, or None in a new store."""
+        try:
+            return self._topics.load()
+        except (sqlite3.Error, msgspec.MsgspecError, StoreError) as error:
+            raise self._unusable(error) from error
+
     def close(self) -> None:
         self._database.close()
 
@@ -73,9 +95,11 @@ class RegisterStore:
         if (application, version) == (0, 0) and not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             execute("CREATE TABLE directory (id INTEGER PRIMARY KEY CHECK (id = 1), body BLOB NOT NULL, crc INTEGER)")
             execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._upgrade()
         elif application != APPLICATION_ID:
             raise StoreError(f"{self.path} is not a register's store: name another file")
+        elif version == CHAINS_ONLY_VERSION:
+            self._upgrade()
         elif version != SCHEMA_VERSION:
             text = f"{self.path} has version {version}, this Octoloom knows {SCHEMA_VERSION}: use the one that wrote it"
             raise StoreError(text)
@@ -83,11 +107,15 @@ class RegisterStore:
         # Only now that the file is known to be ours: one sync per save instead of three, on the way of every failover.
         execute("PRAGMA journal_mode = WAL")
 
+    def _upgrade(self) -> None:
+        self._topics.create()
+        self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
     def _version(self) -> int:
         return int(self._database.execute("PRAGMA user_version").fetchone()[0])
 
     def _unusable(self, reason: object) -> StoreError:
         if "locked" in str(reason):
             return StoreError(f"another register uses {self.path}: stop it, or name another file")
-        step = "put a backup in its place, or stop every link, move the file away and start anew, empty"
+        step = "put a backup in its place, or stop every link and broker, move the file away and start anew, empty"
         return StoreError(f"the register's store {self.path} is damaged ({reason}): {step}")
