@@ -1,0 +1,168 @@
+"""Appending in one thread and syncing in another; and what happens when a sync fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from octoloom.core.errors import StoreError
+from octoloom.storage.log import Log, LogSettings
+from octoloom.storage.reader_cache import ReaderCache
+from tests.storage.log_batches import FAR, SMALL, append, fill, make_batch, quick_directory, read_all
+
+COUNT = 1500
+
+
+def test_one_thread_appends_and_reads_while_another_syncs() -> None:
+    with quick_directory() as path:
+        log = Log.open(path / "log", SMALL, ReaderCache(3))
+        done, seen, faults = threading.Event(), [0], []
+
+        def keep_syncing() -> None:
+            try:
+                while not done.is_set():
+                    end = log.sync()
+                    assert end == log.synced >= seen[-1]
+                    seen.append(end)
+            except BaseException as fault:
+                faults.append(fault)
+
+        thread = threading.Thread(target=keep_syncing)
+        thread.start()
+        batches = []
+        for number in range(COUNT):
+            batch = make_batch(log.end, 200, epoch=number // 100, time=number)
+            append(log, [batch])
+            batches.append(batch)
+            assert log.synced <= log.end
+            found = log.read(max(0, number - 40), 1, FAR)
+            assert found is not None
+            assert found.read() == batches[max(0, number - 40)]
+            if number % 200 == 199:
+                assert log.truncate(log.end - 5) == log.end
+                del batches[-5:]
+                for offset in range(log.end, log.end + 5):
+                    batches.append(make_batch(offset, 150, epoch=number // 100))
+                    append(log, batches[-1:])
+        done.set()
+        thread.join()
+        assert faults == []
+        assert len(set(seen)) > 3
+        assert read_all(log) == batches
+        log.close()
+        assert read_all(Log.open(path / "log", SMALL)) == batches
+
+
+def test_what_was_synced_is_there_without_a_close(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "log", SMALL)
+    batches = fill(log, 40)
+    assert log.sync() == 120
+    shutil.copytree(tmp_path / "log", tmp_path / "copy")
+    fill(log, 3)
+    assert read_all(Log.open(tmp_path / "copy", SMALL)) == batches
+
+
+def test_sealed_segments_leave_memory_once_they_are_synced(tmp_path: Path) -> None:
+    cache = ReaderCache(2)
+    log = Log.open(tmp_path, SMALL, cache)
+    before = len(os.listdir("/proc/self/fd"))
+    fill(log, 100)
+    sealed = len(list(tmp_path.glob("*.log"))) - 1
+    assert len(os.listdir("/proc/self/fd")) - before == sealed
+    assert list(tmp_path.glob("*.index")) == []
+    log.sync()
+    assert len(os.listdir("/proc/self/fd")) - before == 2
+    assert len(list(tmp_path.glob("*.index"))) >= sealed
+    log.close()
+
+
+def test_the_index_of_the_active_segment_is_saved_now_and_then(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, LogSettings(segment_bytes=1 << 20, checkpoint_bytes=2000))
+    index = tmp_path / f"{0:020d}.index"
+    fill(log, 5)
+    log.sync()
+    assert not index.exists()
+    fill(log, 5)
+    log.sync()
+    saved = index.read_bytes()
+    fill(log, 1)
+    log.sync()
+    assert index.read_bytes() == saved
+    log.close()
+    assert index.read_bytes() != saved
+
+
+def test_a_log_that_nothing_happened_to_is_closed_without_writing(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, SMALL)
+    fill(log, 30)
+    log.close()
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    log = Log.open(tmp_path, SMALL)
+    log.sync()
+    log.close()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
+
+
+def break_file(fd: int) -> None:
+    """From now on the descriptor is a pipe's, which no system call can sync or truncate."""
+    reader, writer = os.pipe()
+    os.dup2(writer, fd)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_failed_sync_ends_the_log(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, SMALL)
+    fill(log, 3)
+    log.sync()
+    batches = fill(log, 3)
+    found = log.read(0, 1, FAR)
+    assert found is not None
+    break_file(found.fd)
+    with pytest.raises(StoreError, match="could not be synced"):
+        log.sync()
+    assert log.synced == 9
+    for _ in range(2):
+        with pytest.raises(StoreError, match="could not be synced"):
+            log.sync()
+    with pytest.raises(StoreError, match="open the log anew"):
+        append(log, [make_batch(18)])
+    with pytest.raises(StoreError, match="open the log anew"):
+        log.read(0, 1, FAR)
+    with pytest.raises(StoreError, match="open the log anew"):
+        log.truncate(3)
+    with pytest.raises(StoreError, match="open the log anew"):
+        log.close()
+    again = Log.open(tmp_path, SMALL)
+    assert again.end == 18
+    assert read_all(again)[3:] == batches
+
+
+def test_a_write_that_cannot_be_undone_ends_the_log(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, SMALL)
+    batches = fill(log, 3)
+    log.sync()
+    found = log.read(0, 1, FAR)
+    assert found is not None
+    break_file(found.fd)
+    with pytest.raises(StoreError):
+        append(log, [make_batch(9)])
+    with pytest.raises(StoreError, match="could not be undone"):
+        append(log, [make_batch(9)])
+    assert read_all(Log.open(tmp_path, SMALL)) == batches
+
+
+def test_a_truncation_that_fails_ends_the_log(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, SMALL)
+    fill(log, 3)
+    found = log.read(0, 1, FAR)
+    assert found is not None
+    break_file(found.fd)
+    with pytest.raises(StoreError, match="could not be changed"):
+        log.truncate(3)
+    with pytest.raises(StoreError, match="could not be changed"):
+        log.sync()
