@@ -106,7 +106,7 @@ def test_a_batch_that_is_cut_is_noticed(first: list[bytes], second: list[bytes],
 
 
 def test_one_missing_byte_is_told_from_a_changed_one() -> None:
-    with pytest.raises(CorruptBatch, match="a batch of 71 bytes at 0, with 70 left"):
+    with pytest.raises(CorruptBatch, match="a batch of 72 bytes at 0, with 71 left"):
         check_batches(memoryview(build([b"v"]))[:-1])
 
 

@@ -76,10 +76,14 @@ def test_requests(version: int, data: st.DataObject) -> None:
     check_request(one_part(request))
 
 
+LIKE_A_PARTITION = "\0\0\0\1" + "\0" * 8 + "x" * 244
+"""256 bytes, the low byte of which is 0."""
+
+
 @every_version
 @pytest.mark.parametrize("partitions", [0, 1, 2])
 @pytest.mark.parametrize("transactional_id", [None, "", "t"])
-@pytest.mark.parametrize("topic", ["", "moves", "x" * 126, "x" * 127, "x" * 128, "x" * 300])
+@pytest.mark.parametrize("topic", ["", "moves", "x" * 126, "x" * 127, "x" * 128, "x" * 300, LIKE_A_PARTITION])
 def test_requests_that_are_nearly_the_usual_one(
     version: int, partitions: int, transactional_id: str | None, topic: str
 ) -> None:
