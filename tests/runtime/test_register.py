@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from octoloom.core.errors import StoreError, UsageError
+from octoloom.core.log_saved import Persist
 from octoloom.core.register import RegisterConfig
 from octoloom.core.register_messages import (
     Adopted,
@@ -236,7 +237,7 @@ def test_nothing_that_is_not_saved_is_told(tmp_path: Path, monkeypatch: pytest.M
         follower.start()
         await until(lambda: bool(told))
 
-        def broken(_directory: Directory) -> None:
+        def broken(_directory: Directory | None, _steps: Sequence[Persist]) -> None:
             raise StoreError("the disk is full")
 
         monkeypatch.setattr(server._store, "save", broken)

@@ -11,6 +11,8 @@ from octoloom.wire.framing import frame
 
 REGISTER_FRAME_MAX = 64 * 1024 * 1024
 """A directory of a thousand links takes about 200 KiB, one of a hundred thousand partitions about 20 MiB."""
+REQUEST_FRAME_MAX = 16 * 1024 * 1024
+"""The longest request names every partition of a broker: about 4 MiB for a hundred thousand of them."""
 
 Request = ToRegister | BrokerToRegister | AskLog
 """From links, brokers, and whoever asks."""
