@@ -214,7 +214,7 @@ def test_a_topic_may_be_unknown_for_a_moment_only(monkeypatch: pytest.MonkeyPatc
             assert await client.produce("late", 1, batch_of(b"a")) == 0
             with pytest.raises(UnknownTopic, match="the topic never does not exist: see `octoloom topic list`"):
                 await client.produce("never", 0, batch_of(b"a"))
-            with pytest.raises(UnknownTopic, match="the topic t-7 does not exist"):
+            with pytest.raises(UnknownTopic, match="the partition t-7 does not exist"):
                 await client.fetch("t", 7, 0)
             with pytest.raises(UnknownTopic):
                 await client.topic("never")

@@ -271,7 +271,7 @@ class LogClient:
                     try:
                         return await attempt(stale)
                     except LogError as error:
-                        last, stale = error, seen
+                        last, stale = error, seen if error.revision is None else error.revision
                         if not error.retriable or (error.ambiguous and not repeatable):
                             raise
                         if isinstance(error, UnknownTopic) and loop.time() - begun > UNKNOWN_S:

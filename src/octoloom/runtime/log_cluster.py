@@ -76,13 +76,16 @@ class LogCluster:
 
     def why_not(self, place: TopicPartition) -> LogError:
         """What is wrong with a partition that nobody is known to lead."""
-        name = f"{place[0]}-{place[1]}"
         topic = self._known.topics.get(place[0])
-        if topic is None or (not topic.error and place[1] not in topic.partitions):
-            return error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name if topic else place[0]}")
-        if topic.error:
-            return error_of(topic.error, f"the topic {place[0]}")
-        return error_of(ErrorCode.LEADER_NOT_AVAILABLE, name)
+        if topic is not None and not topic.error and place[1] in topic.partitions:
+            error = error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"{place[0]}-{place[1]}")
+        elif topic is not None and not topic.error:
+            error = error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the partition {place[0]}-{place[1]}")
+        else:
+            code = topic.error if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            error = error_of(code, f"the topic {place[0]}")
+        error.revision = self.revision
+        return error
 
     def want(self, topic: str) -> None:
         """From now on refreshes ask about this topic, too."""
