@@ -19,7 +19,7 @@ from kio.static.constants import EntityType
 
 from octoloom.wire.kafka import cold
 from octoloom.wire.kafka.apis import Api, parse_header
-from octoloom.wire.kafka.batches import check_batches, stamp
+from octoloom.wire.kafka.batches import check_batches, read_header, stamp
 from octoloom.wire.kafka.client_messages import ASKED, TopicPartition
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, read_records
@@ -67,8 +67,7 @@ class TinyPartition:
     def read(self, offset: int, bytes_max: int) -> bytes:
         found = b""
         for batch in self.batches:
-            [(_, header)] = check_batches(memoryview(batch))
-            if header.next_offset > offset and (not found or len(found) + len(batch) <= bytes_max):
+            if read_header(batch).next_offset > offset and (not found or len(found) + len(batch) <= bytes_max):
                 found += batch
         return found
 
@@ -110,10 +109,12 @@ class TinyLog:
     async def start(self, broker: int) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._connections[broker].add(writer)
-            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-                await self._serve(broker, reader, writer)
-            self._connections[broker].discard(writer)
-            writer.transport.abort()
+            try:
+                with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+                    await self._serve(broker, reader, writer)
+            finally:
+                self._connections[broker].discard(writer)
+                writer.transport.abort()
 
         self._servers[broker] = await asyncio.start_server(serve, "127.0.0.1", self.ports.get(broker, 0))
         self.ports[broker] = self._servers[broker].sockets[0].getsockname()[1]
