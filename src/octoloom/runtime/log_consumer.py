@@ -1,0 +1,219 @@
+"""Reads partitions from given places on, for as long as one likes, wherever their leaders go.
+
+    async with Consumer(client, {("journal", 0): "beginning"}) as consumer:
+        async for topic, partition, records in consumer:
+            ...
+
+Each leader is asked for all of its partitions at once, in a long poll on a connection of its own, and asked again
+before what it answered is handed out: while the caller works, the next answer is on its way, and not more than that.
+A partition whose leader is in trouble is left out until the brokers have said who leads it now; the others go on.
+
+Records come in the order of their offsets within a partition, each once, without a hole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Literal, NamedTuple
+
+from octoloom.runtime.backoff import Backoff
+from octoloom.runtime.log_client import FETCH, UNKNOWN_S, LogClient
+from octoloom.runtime.log_errors import Damaged, LogError, UnknownTopic, error_of
+from octoloom.wire.kafka.batches import CorruptBatch
+from octoloom.wire.kafka.client_messages import EARLIEST, LATEST, FetchedPartition, FetchFrom, TopicPartition
+from octoloom.wire.kafka.records import Record, read_fetched
+
+PARTITION_BYTES_MAX = 1024 * 1024
+FETCH_BYTES_MAX = 8 * 1024 * 1024
+"""Bytes of one answer, unless a single batch is larger."""
+WAIT_MS = 500
+
+
+class Timestamp(NamedTuple):
+    """A place in time: the first record at or after it."""
+
+    ms: int
+
+
+class Last(NamedTuple):
+    """So many records before the end."""
+
+    count: int  # type: ignore[assignment]  # tuple.count is of no use here
+
+
+Start = int | Timestamp | Last | Literal["beginning", "end"]
+
+
+class Delivery(NamedTuple):
+    topic: str
+    partition: int
+    records: list[Record]
+
+
+async def resolve(client: LogClient, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
+    """The offsets that these starts mean right now."""
+    offsets = {place: start for place, start in starts.items() if isinstance(start, int)}
+    asked: dict[TopicPartition, int] = {}
+    for place, start in starts.items():
+        if start in ("beginning", "end"):
+            asked[place] = EARLIEST if start == "beginning" else LATEST
+    if asked:
+        offsets |= await client.list_offsets(asked)
+    for ms in {start.ms for start in starts.values() if isinstance(start, Timestamp)}:
+        offsets |= await client.offsets_at([place for place, start in starts.items() if start == Timestamp(ms)], ms)
+    lasts = {place: start.count for place, start in starts.items() if isinstance(start, Last)}
+    for place, (start, high) in (await client.bounds(lasts) if lasts else {}).items():
+        offsets[place] = max(start, high - lasts[place])
+    return offsets
+
+
+class Consumer:
+    """Iterate over it. With `until` it ends when each partition has come to that offset, which is left out."""
+
+    _lanes = count(1)
+
+    def __init__(
+        self,
+        client: LogClient,
+        starts: Mapping[TopicPartition, Start],
+        *,
+        until: Mapping[TopicPartition, int] | None = None,
+        wait_ms: int = WAIT_MS,
+        partition_bytes_max: int = PARTITION_BYTES_MAX,
+    ) -> None:
+        self._client = client
+        self._starts = dict(starts)
+        self._until = dict(until or {})
+        self._wait_ms = wait_ms
+        self._partition_bytes_max = partition_bytes_max
+        self._lane = f"{FETCH}-{next(self._lanes)}"
+        self._flights: dict[int, asyncio.Task[list[FetchedPartition]]] = {}
+        self._asked: dict[int, list[TopicPartition]] = {}
+        self._troubled: set[TopicPartition] = set()
+        self._repair: asyncio.Task[None] | None = None
+        self._backoff = Backoff()
+        self._ready: deque[Delivery] = deque()
+        self._begun = False
+        self._unknown_since: dict[TopicPartition, float] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        """The offset that comes next, by partition."""
+        self.highs: dict[TopicPartition, int] = {}
+        """The end of what can be read, as the leaders said last."""
+
+    async def __aenter__(self) -> Consumer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Consumer:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        if not self._begun:
+            self._begun = True
+            for topic, _ in self._starts:
+                self._client.cluster.want(topic)
+            self.positions = await resolve(self._client, self._starts)
+        while not self._ready:
+            self._launch()
+            waiting = [*self._flights.values(), *([self._repair] if self._repair is not None else [])]
+            if not waiting:
+                await self.close()
+                raise StopAsyncIteration
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            self._land()
+            # The next poll is on its way while the caller works on what the last one brought.
+            self._launch()
+        return self._ready.popleft()
+
+    async def close(self) -> None:
+        """Ends the polls. What they brought already can still be taken."""
+        tasks = [*self._flights.values(), *([self._repair] if self._repair is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._flights.clear()
+        self._client.cluster.hang_up(self._lane)
+
+    def _open(self) -> list[TopicPartition]:
+        """The partitions that are not at their end."""
+        return [place for place, offset in self.positions.items() if offset < self._until.get(place, offset + 1)]
+
+    def _launch(self) -> None:
+        """Asks every leader that is not thinking already."""
+        busy = {place for places in self._asked.values() for place in places}
+        wanted: dict[int, dict[TopicPartition, FetchFrom]] = {}
+        for place in self._open():
+            if place in busy or place in self._troubled:
+                continue
+            leader = self._client.cluster.leader(place)
+            if leader is None:
+                self._on_trouble([place], self._client.cluster.why_not(place))
+            elif leader.leader not in self._flights:
+                fetch = FetchFrom(self.positions[place], leader.epoch, self._partition_bytes_max)
+                wanted.setdefault(leader.leader, {})[place] = fetch
+        for broker, fetches in wanted.items():
+            fetching = self._client.fetch_from(broker, fetches, self._wait_ms, FETCH_BYTES_MAX, self._lane)
+            self._flights[broker] = asyncio.get_running_loop().create_task(fetching)
+            self._asked[broker] = list(fetches)
+
+    def _land(self) -> None:
+        """Makes ready what the answers brought that are here."""
+        for broker in [broker for broker, flight in self._flights.items() if flight.done()]:
+            flight, asked = self._flights.pop(broker), self._asked.pop(broker)
+            error = flight.exception()
+            if isinstance(error, LogError):
+                self._on_trouble(asked, error)
+            elif error is not None:
+                raise error
+            else:
+                self._ready += filter(None, [self._on_fetched(found) for found in flight.result()])
+        if self._repair is not None and self._repair.done():
+            self._repair = None
+            self._troubled.clear()
+
+    def _on_fetched(self, found: FetchedPartition) -> Delivery | None:
+        place = found.topic, found.partition
+        if found.error:
+            self._on_trouble([place], error_of(found.error, f"{found.topic}-{found.partition}"))
+            return None
+        self._unknown_since.pop(place, None)
+        self._backoff.reset()
+        self.highs[place] = found.high
+        offset = self.positions[place]
+        try:
+            records, self.positions[place] = read_fetched(found.batches, offset)
+        except CorruptBatch as error:
+            text = f"a batch of {found.topic}-{found.partition} at or after offset {offset} is damaged ({error.detail})"
+            raise Damaged(f"{text}: fetch it again, or start after it") from error
+        until = self._until.get(place)
+        if until is not None and self.positions[place] > until:
+            records = [record for record in records if record.offset < until]
+        return Delivery(found.topic, found.partition, records) if records else None
+
+    def _on_trouble(self, places: Iterable[TopicPartition], error: LogError) -> None:
+        """Leaves these partitions out until the brokers were asked again; raises what does not pass."""
+        if not error.retriable:
+            raise error
+        loop = asyncio.get_running_loop()
+        for place in places:
+            self._troubled.add(place)
+            since = self._unknown_since.setdefault(place, loop.time())
+            if not isinstance(error, UnknownTopic):
+                self._unknown_since.pop(place)
+            elif loop.time() - since > UNKNOWN_S:
+                raise error
+        if self._repair is None:
+            self._repair = loop.create_task(self._ask_again(self._client.cluster.revision))
+
+    async def _ask_again(self, seen: int) -> None:
+        await asyncio.sleep(self._backoff.next_s())
+        try:
+            await self._client.cluster.refresh(seen)
+        except LogError:
+            # Nobody answers right now. The partitions are tried again, find no leader, and come back here.
+            return
