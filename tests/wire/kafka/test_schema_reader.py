@@ -82,7 +82,7 @@ def test_a_tagged_field_ends_where_it_says() -> None:
     fetch: type[Any] = load_request_schema(Api.FETCH, 12)
     body = b"\xff\xff\xff\xff" + bytes(12) + b"\x00" + bytes(8) + b"\x01\x01\x01"
     assert reader_of(fetch)(memoryview(body + b"\x01\x00\x03\x03ab"), 0)[0].cluster_id == "ab"
-    for field in (b"\x01\x00\x04\x03abc", b"\x01\x00\x02\x03abc", b"\x01\x00\x09\x03ab"):
+    for field in (b"\x01\x00\x04\x03abc", b"\x01\x00\x02\x03abc", b"\x01\x00\x09\x03ab", b"\x01\x63\x09\x03ab"):
         with pytest.raises(ProtocolError, match="malformed"):
             reader_of(fetch)(memoryview(body + field), 0)
 
