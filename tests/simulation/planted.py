@@ -6,8 +6,6 @@ A checker that does not find them within a bounded number of seeds is no checker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from msgspec import structs
@@ -28,29 +26,10 @@ from octoloom.core.ring import Ring
 from octoloom.core.service import Service
 from octoloom.core.space import DeviceHistory, Space
 from octoloom.core.tail import Tail
+from tests.simulation.planting import Plants, planting
 
-PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {}
-
-
-def plant(owner: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as a wrong version of `owner.name`; it is given the right one first."""
-
-    def register(wrong: Callable[..., Any]) -> Callable[..., Any]:
-        @contextmanager
-        def planted() -> Iterator[None]:
-            right = owner.__dict__[name]
-            call = right.__func__ if isinstance(right, staticmethod) else right
-            value = property(lambda self: wrong(right.fget, self)) if isinstance(right, property) else None
-            setattr(owner, name, value or (lambda *args, **kwargs: wrong(call, *args, **kwargs)))
-            try:
-                yield
-            finally:
-                setattr(owner, name, right)
-
-        PLANTS[wrong.__name__] = planted
-        return wrong
-
-    return register
+PLANTS: Plants = {}
+plant = planting(PLANTS)
 
 
 # The first sketch's own mistakes.

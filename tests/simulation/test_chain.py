@@ -20,7 +20,7 @@ RARE_BOUND = 6_000
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, SHARE))
 def test_no_history_breaks_a_promise(first: int) -> None:
-    tried, found = try_seeds(range(first, first + SHARE))
+    tried, found = try_seeds("chain", range(first, first + SHARE))
     assert found is None
     assert tried == SHARE
 
@@ -28,7 +28,7 @@ def test_no_history_breaks_a_promise(first: int) -> None:
 @pytest.mark.parametrize("name", [name for name in PLANTS if name not in RARE])
 def test_a_planted_bug_is_found(name: str) -> None:
     with PLANTS[name]():
-        _, found = try_seeds(range(BOUND))
+        _, found = try_seeds("chain", range(BOUND))
     assert found is not None, f"{name} went unnoticed through {BOUND} histories"
 
 
@@ -37,16 +37,16 @@ def test_a_planted_bug_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", RARE)
 def test_a_bug_that_needs_rare_company_is_found(name: str) -> None:
     with PLANTS[name]():
-        _, found = try_seeds(range(RARE_BOUND))
+        _, found = try_seeds("chain", range(RARE_BOUND))
     assert found is not None, f"{name} went unnoticed through {RARE_BOUND} histories"
 
 
 def test_a_seed_is_a_history() -> None:
-    assert transcript(7) == transcript(7)
+    assert transcript("chain", 7) == transcript("chain", 7)
 
 
 def test_a_transcript_is_readable() -> None:
-    lines, promise = transcript(3)
+    lines, promise = transcript("chain", 3)
     assert promise == ""
     assert any("epoch 1" in line for line in lines)
     assert lines[-1].startswith(f"{lines[-1].split()[0]:>7} ms")

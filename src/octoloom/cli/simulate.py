@@ -25,36 +25,45 @@ def command() -> None:
     Examples:
       octoloom simulate chain --seeds 2000
       octoloom simulate chain --seed 17
+      octoloom simulate log --seeds 2000
     """
 
 
-@command.command()
-@click.option("--seeds", type=click.IntRange(1), help="How many histories to try.")
-@click.option("--seed", type=int, help="Replay this one and print its transcript.")
-@click.option("--start", type=int, default=0, show_default=True, help="The first seed.")
-@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True, help="Processes.")
-def chain(seeds: int | None, seed: int | None, start: int, jobs: int) -> None:
-    """Search for a history of devices, links and a register that breaks a promise.
+def _add(what: str, cast: str) -> None:
+    @command.command(
+        what,
+        short_help=f"Histories of {cast}.",
+        help=f"""Search for a history of {cast} that breaks a promise.
 
     Exits with 1 if there is one: its last lines are shown, and the command that replays it.
 
     \b
     Examples:
-      octoloom simulate chain --seeds 2000
-      octoloom simulate chain --seeds 100000 --start 500000 --jobs 2
-      octoloom simulate chain --seed 17 | less
-    """
-    if (seeds is None) == (seed is None):
-        raise click.UsageError("give either --seeds N to search, or --seed K to replay one")
-    if seed is not None:
-        _replay(seed)
-    else:
-        assert seeds is not None
-        _search(start, seeds, jobs)
+      octoloom simulate {what} --seeds 2000
+      octoloom simulate {what} --seeds 100000 --start 500000 --jobs 2
+      octoloom simulate {what} --seed 17 | less
+    """,
+    )
+    @click.option("--seeds", type=click.IntRange(1), help="How many histories to try.")
+    @click.option("--seed", type=int, help="Replay this one and print its transcript.")
+    @click.option("--start", type=int, default=0, show_default=True, help="The first seed.")
+    @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True, help="Processes.")
+    def simulate(seeds: int | None, seed: int | None, start: int, jobs: int) -> None:
+        if (seeds is None) == (seed is None):
+            raise click.UsageError("give either --seeds N to search, or --seed K to replay one")
+        if seed is not None:
+            _replay(what, seed)
+        else:
+            assert seeds is not None
+            _search(what, start, seeds, jobs)
 
 
-def _replay(seed: int) -> None:
-    lines, broken = transcript(seed)
+_add("chain", "devices, links and a register")
+_add("log", "producers, brokers with their disks, a register and consumers")
+
+
+def _replay(what: str, seed: int) -> None:
+    lines, broken = transcript(what, seed)
     for line in lines:
         click.echo(line)
     if broken:
@@ -68,23 +77,23 @@ class _Speed(ProgressColumn):
         return Text(f"{task.finished_speed or task.speed or 0:.0f} seeds/s")
 
 
-def _search(first: int, count: int, jobs: int) -> None:
+def _search(what: str, first: int, count: int, jobs: int) -> None:
     begun = time.monotonic()
-    tried, found = _search_with_progress(first, count, jobs)
+    tried, found = _search_with_progress(what, first, count, jobs)
     elapsed = time.monotonic() - begun
     click.echo(f"{tried} seeds from {first} on in {elapsed:.1f} s, {tried / elapsed:.0f} seeds/s")
     if found is None:
         click.echo("every promise held in every history")
         return
-    lines, _ = transcript(found.seed)
+    lines, _ = transcript(what, found.seed)
     click.echo(f"\nseed {found.seed} breaks a promise: {found.promise}\n\nits last lines:")
     for line in lines[-LAST_LINES:]:
         click.echo(line)
-    click.echo(f"\nreplay it with: octoloom simulate chain --seed {found.seed}")
+    click.echo(f"\nreplay it with: octoloom simulate {what} --seed {found.seed}")
     raise click.exceptions.Exit(1)
 
 
-def _search_with_progress(first: int, count: int, jobs: int) -> tuple[int, Found | None]:
+def _search_with_progress(what: str, first: int, count: int, jobs: int) -> tuple[int, Found | None]:
     screen = console()
     tried, told_at = 0, time.monotonic()
     columns = (TextColumn("searching"), BarColumn(), MofNCompleteColumn(), _Speed(), TimeRemainingColumn())
@@ -99,5 +108,5 @@ def _search_with_progress(first: int, count: int, jobs: int) -> tuple[int, Found
                 told_at = time.monotonic()
                 click.echo(f"{tried} of {count} seeds")
 
-        found = search(first, count, jobs, progress)
+        found = search(what, first, count, jobs, progress)
     return tried, found

@@ -39,6 +39,8 @@ class Limits:
     devices_max: int = 100_000
     spaces_max: int = 100_000
     rate_max: int = 2_000
+    backlog_max: int = 16 * 1024 * 1024
+    """What a space may have ahead of the journal, in bytes."""
     busy_retry_ms: int = 50
     leave_grace_ms: int = 5_000
     secret: bytes = b""
@@ -179,6 +181,8 @@ class Door:
             return self._busy(session, f"{limits.device_pending_max} events of this device are pending")
         if len(space.events) >= limits.space_pending_max:
             return self._busy(session, f"{limits.space_pending_max} events of this space are pending")
+        if space.backlog is not None and space.backlog.size >= limits.backlog_max:
+            return self._busy(session, "the journal is behind: are its brokers there?")
         if not self._allowed(now, session):
             return self._busy(session, f"at most {limits.rate_max} events a second")
         return None

@@ -50,13 +50,24 @@ class Lagging:
         self.owed: list[say.KillNote] = []
 
 
+class Newcomer:
+    """A watcher whose welcome waits until `version` is committed; `owed` is what was settled since."""
+
+    __slots__ = ("owed", "version", "welcome")
+
+    def __init__(self, welcome: say.Welcome, version: int) -> None:
+        self.welcome = welcome
+        self.version = version
+        self.owed: list[say.KillNote] = []
+
+
 class Audience:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.version = space.committed
         self.watching: dict[int, None] = {}
         self.lagging: dict[int, Lagging] = {}
-        self.newcomers: dict[int, say.Welcome] = {}
+        self.newcomers: dict[int, Newcomer] = {}
         self._returning: dict[int, None] = {}
         self._kills: Kills = {}
 
@@ -76,11 +87,12 @@ class Audience:
         later = self._content_of(self._committed_since(version) or [])
         return Content(max(version, self.space.committed), later.state or text, later.patches)
 
-    def welcome(self, connection: int, welcome: say.Welcome) -> list[Effect]:
-        """Let a watcher in, at once if what its welcome shows is committed."""
+    def welcome(self, connection: int, welcome: say.Welcome, hold: int = 0) -> list[Effect]:
+        """Let a watcher in, at once if what its welcome shows (and `hold`) is committed."""
         self.drop(connection)
-        if welcome.version > self.space.committed:
-            self.newcomers[connection] = welcome
+        version = max(welcome.version, hold)
+        if version > self.space.committed:
+            self.newcomers[connection] = Newcomer(welcome, version)
             return []
         if welcome.version == self.version:
             self.watching[connection] = None
@@ -120,7 +132,11 @@ class Audience:
                 note = (kill.sequencer, kill.outcome.word, kill.reason)
                 if contested(connection, kill.sequencer):
                     note = (kill.sequencer, "superseded", "another event took this number")
-                if connection in kills:
+                if connection in self.newcomers:
+                    newcomer = self.newcomers[connection]
+                    if change.version > newcomer.version:
+                        newcomer.owed.append(note)  # what lies before is in its welcome
+                elif connection in kills:
                     kills[connection].append(note)
                 else:
                     kills[connection] = [note]
@@ -202,8 +218,9 @@ class Audience:
         return [encode_json(value) for value in values]
 
     def _let_newcomers_in(self, out: list[Effect]) -> None:
-        for connection, welcome in list(self.newcomers.items()):
-            if welcome.version <= self.space.committed:
+        for connection, newcomer in list(self.newcomers.items()):
+            if newcomer.version <= self.space.committed:
                 del self.newcomers[connection]
-                self._put_behind(connection, welcome.version)
-                out.append(Tell(connection, welcome))
+                self._put_behind(connection, newcomer.welcome.version)
+                self.lagging[connection].owed.extend(newcomer.owed)
+                out.append(Tell(connection, newcomer.welcome))

@@ -57,7 +57,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """End the connection to this broker: it is not followed any more."""
+    """End the connection to this broker, or the attempt to make one: it is not followed any more."""
 
     peer: str
 

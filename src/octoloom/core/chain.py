@@ -32,11 +32,13 @@ from octoloom.core import link_messages as say
 from octoloom.core.admission import Limits
 from octoloom.core.app import App
 from octoloom.core.effects import Effect, ToPeer
-from octoloom.core.event import Change, Event
+from octoloom.core.event import Change, Event, SpaceSnapshot
 from octoloom.core.head import Head
+from octoloom.core.journal import Durability
 from octoloom.core.neighbours import Neighbours
 from octoloom.core.pace import FanPace
 from octoloom.core.place import NO_VIEW, find
+from octoloom.core.publishing import Publishing
 from octoloom.core.register_messages import Adopted, Directory, Ready, View, Whole
 from octoloom.core.reports import Reports
 from octoloom.core.service import Service
@@ -49,7 +51,15 @@ class Chain:
 
     make_space: Callable[[str], Space] = Space
 
-    def __init__(self, chain: str, me: str, app: App, limits: Limits | None = None, dice: int = 0) -> None:
+    def __init__(
+        self,
+        chain: str,
+        me: str,
+        app: App,
+        limits: Limits | None = None,
+        dice: int = 0,
+        durability: Durability = Durability.NONE,
+    ) -> None:
         self.chain = chain
         self.me = me
         self.limits = limits or Limits()
@@ -66,6 +76,7 @@ class Chain:
         self.pace = FanPace()
         """The driver says what telling a large audience has cost."""
         self.reports = Reports()
+        self.publishing = Publishing(durability)
         self._heading = False
         self._computing = False
         self._learnt = False
@@ -80,7 +91,8 @@ class Chain:
     @property
     def serving(self) -> bool:
         """May this link talk to devices (as head) and observers?"""
-        return self.whole and self.place.is_member and self.view.in_force and not self.suspended
+        restoring = self.publishing.restoring
+        return self.whole and self.place.is_member and self.view.in_force and not self.suspended and not restoring
 
     @property
     def _is_last_copy(self) -> bool:
@@ -91,6 +103,7 @@ class Chain:
         space = self.spaces.get(name)
         if space is None:
             space = self.spaces[name] = self.make_space(name)
+            self.publishing.keep(space)
         return space
 
     def emit(self, effect: Effect) -> None:
@@ -112,7 +125,7 @@ class Chain:
         """Within an epoch a view comes into force; the learner and who is whole can change."""
         before, was_in_force = self.place, self.view.in_force
         self.view, self.place = view, find(self.me, view)
-        if view.in_force and not was_in_force:
+        if view.in_force and not was_in_force and not self.publishing.restoring:
             self._come_into_force(now)
         if before.is_learner != self.place.is_learner:
             self._forget()
@@ -137,7 +150,9 @@ class Chain:
         self.neighbours.on_new_epoch()
         self.reports.missing = {peer: now for peer in (place.upper, place.lower) if peer and place.is_member}
         self.whole = self.whole or self.me in view.whole
-        if view.in_force:
+        if new_generation and place.is_member and self.whole:
+            self._out.extend(self.publishing.begin(view.generation))
+        if view.in_force and not self.publishing.restoring:
             self._come_into_force(now)
 
     def _stays_on_call(self) -> bool:
@@ -152,6 +167,7 @@ class Chain:
             if not self._heading:
                 self._heading = True
                 self.head.take_office(now, self.spaces.values())
+                self.publishing.take_office(self.spaces.values())
             for space in self.spaces.values():
                 self._commit_at_head(space)
         self._take_tail()
@@ -173,12 +189,13 @@ class Chain:
         self.neighbours.forget_batches()
         self.whole = self._learnt = self._heading = self._computing = False
         self.spaces = {}
+        self.publishing.forget()
 
     def _standing(self) -> Ready | Whole | Adopted | None:
         """What the register's view does not show yet."""
         if self.place.is_learner and self._learnt:
             return Ready(self.chain, self.epoch)
-        if not self.place.is_member or not self.whole:
+        if not self.place.is_member or not self.whole or self.publishing.restoring:
             return None
         if not self.view.in_force:
             return Adopted(self.chain, self.epoch)
@@ -228,6 +245,8 @@ class Chain:
         elif isinstance(message, say.Ack):
             for name, version in message.versions:
                 self._on_ack(self.space(name), version)
+            for name, version in message.journaled:
+                self._on_known_journaled(self.space(name), version)
         elif isinstance(message, say.Welcome):
             self.neighbours.on_welcome(message)
         elif isinstance(message, say.Synced):
@@ -258,9 +277,11 @@ class Chain:
             self.space(message.snapshot.space).restore(message.snapshot)
         elif isinstance(message, say.Changes):
             space = self.space(message.space)
+            space.lent = {event.chain_sequencer: event for event in message.consumed}
             for change in message.changes:
                 if change.version == space.version + 1:
                     space.apply(change)
+            space.lent = {}
 
     # Events down, changes up.
 
@@ -291,28 +312,55 @@ class Chain:
         self.neighbours.queue_change(space, change)
         if self._heading:
             self.head.on_change(space, change)
-            self.service.note(space, change)
+            self.publishing.on_change(space, change)
         self._commit_at_head(space)
 
     def _on_replaced(self, now: int, space: Space) -> None:
         """The replica jumped to a later version: so must the links above, and devices here start over."""
         self.neighbours.queue_replaced(space)
         if self._heading:
+            self.publishing.on_replaced(space)
             self.service.start_over(now, space)
         self._commit_at_head(space)
 
     def _commit_at_head(self, space: Space) -> None:
-        if self.place.is_head and self.view.in_force and space.version > space.committed:
-            self._commit(space, space.version)
+        if self.place.is_head and self.view.in_force:
+            version = self.publishing.committable(space)
+            if version > space.committed:
+                self._commit(space, version)
 
     def _commit(self, space: Space, version: int) -> None:
         space.committed = version
+        for change in self.publishing.settled(space):
+            self.service.note(space, change)
         self.neighbours.queue_ack(space)
         self.service.committed(space)
 
     def _on_ack(self, space: Space, version: int) -> None:
         if version > space.committed:
             self._commit(space, min(version, space.version))
+
+    # The journal.
+
+    def on_journaled(self, now: int, space: str, generation: int, version: int) -> None:
+        """The journal has everything of the space up to `version`."""
+        if generation == self.view.generation and space in self.spaces:
+            self._on_known_journaled(self.spaces[space], version)
+
+    def _on_known_journaled(self, space: Space, version: int) -> None:
+        if space.backlog is not None and version > space.backlog.journaled:
+            space.backlog.on_journaled(version)
+            self.neighbours.queue_journaled(space, version)
+            self._commit_at_head(space)
+
+    def on_restored(self, now: int, generation: int, snapshots: list[SpaceSnapshot]) -> None:
+        """What the journal held when this generation began."""
+        if generation == self.view.generation and self.publishing.restoring:
+            self.publishing.restoring = False
+            for snapshot in snapshots:
+                self.space(snapshot.space).restore(snapshot)
+            if self.view.in_force:
+                self._come_into_force(now)
 
     # Turns.
 
@@ -338,6 +386,8 @@ class Chain:
         if self._computing and self.serving:
             for space, change in self.tail.compute(self.epoch, careful=self._is_last_copy, out=self._out):
                 self._on_change(space, change)
+        if self._heading:
+            self._out.extend(self.publishing.publish(self.view.generation, self.spaces))
         self.neighbours.stream()
         if self.pace.may_fan(now):
             self.service.publish()

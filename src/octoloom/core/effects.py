@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from octoloom.core.compute import Fault
 from octoloom.core.device_messages import KillNote, ToDevice
-from octoloom.core.event import Event
+from octoloom.core.event import Event, JournalEntry
 from octoloom.core.link_messages import LinkMessage
 from octoloom.core.register_messages import ToRegister
 
@@ -56,4 +56,20 @@ class Trial:
     events: list[Event]
 
 
-Effect = ToPeer | Tell | Fan | Report | Trial | Fault
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Append these to the journal, in order, and tell `on_journaled` how far it is. Try until it is done."""
+
+    space: str
+    generation: int
+    entries: list[JournalEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Read the journal and tell `on_restored` what it holds of this chain's spaces."""
+
+    generation: int
+
+
+Effect = ToPeer | Tell | Fan | Report | Trial | Fault | Publish | Restore

@@ -114,6 +114,26 @@ class DeviceRecord(msgspec.Struct, frozen=True, array_like=True):
     recent: list[Settled]
 
 
+class JournalEntry(msgspec.Struct, frozen=True, array_like=True):
+    """A change as the journal keeps it, with the events that it consumed.
+
+    An entry with `start` has no change: it says what the space was when a generation took it over from the journal.
+    """
+
+    version: int
+    change: Change | None
+    events: list[Event]
+    waiting: list[Event] = []
+    """Events that the app defers and that the change has passed over: they are live, and older than what is done."""
+    start: SpaceSnapshot | None = None
+
+    @property
+    def size(self) -> int:
+        start = len(self.start.state) if self.start else 0
+        events = sum(64 + len(event.payload) for event in (*self.events, *self.waiting))
+        return start + (self.change.size if self.change else 0) + events
+
+
 class SpaceSnapshot(msgspec.Struct, frozen=True, array_like=True):
     """All of one replica of one space."""
 
@@ -127,6 +147,8 @@ class SpaceSnapshot(msgspec.Struct, frozen=True, array_like=True):
     next_timer: int
     present: list[str]
     time_ms: int
+    journaled: int = 0
+    backlog: list[JournalEntry] = []
 
 
 def digest_of(name: str, payload: bytes) -> int:

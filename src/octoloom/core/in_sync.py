@@ -7,7 +7,9 @@ the decision. Until then both outcomes are possible, so the leader counts with t
    the leader's own disk is one of them;
 2. it never falls in an epoch, and a follower counts only with what it holds of the leader's own log: it has named an
    offset and an epoch that the leader found in its log;
-3. a proposal stays until the register's version has passed it, or the register has refused it.
+3. a follower joins the set only with everything that may be committed: what the leader had when it began, and all
+   below the watermark since;
+4. a proposal stays until the register's version has passed it, or the register has refused it.
 
 A follower is in sync while, at some moment in the last `lag_ms`, it had all that the leader had. One that is not there
 blocks the watermark until the set is smaller: at the register, before anything moves on here.
@@ -46,8 +48,10 @@ class Progress:
 
 
 class InSync:
-    def __init__(self, now: int, node: str, state: PartitionState, lag_ms: int) -> None:
+    def __init__(self, now: int, node: str, state: PartitionState, end: int, lag_ms: int) -> None:
         self._node = node
+        self._began_at = end
+        """Everything that was committed before lies below this, though the watermark may not say so yet."""
         self._lag_ms = lag_ms
         self.state = state
         self.proposal: list[str] | None = None
@@ -112,7 +116,8 @@ class InSync:
             return None
         wanted = [member for member in self.state.in_sync if member == self._node or self._keeps_up(now, member, end)]
         for follower, progress in self.followers.items():
-            if progress.connected and follower not in self.state.in_sync and progress.durable >= max(high, 0):
+            caught_up = progress.connected and progress.durable >= max(high, self._began_at)
+            if caught_up and follower not in self.state.in_sync:
                 wanted.append(follower)
         if wanted == self.state.in_sync:
             return None

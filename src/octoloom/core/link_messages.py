@@ -9,7 +9,7 @@ Snapshot   down or up  all of a space, where the changes in between are no longe
 Events     down        events in the chain's order
 Changes    up          changes in version order (down: to a learner, or to a new tail at its welcome)
 Synced     down        all that the upper neighbour had at the welcome has now been sent
-Ack        down        the head has these versions: they are committed
+Ack        down        these versions are committed, and those are in the journal
 Stale      either      the sender of the answered message is behind: the epoch here is this one
 =========  ==========  =============================================================================
 """
@@ -57,6 +57,8 @@ class Changes(msgspec.Struct, frozen=True, array_like=True, tag=5):
     epoch: int
     space: str
     changes: list[Change]
+    consumed: list[Event] = []
+    """Events that the changes consumed, where the receiver may never have held them and the journal lacks them."""
 
 
 class Synced(msgspec.Struct, frozen=True, array_like=True, tag=6):
@@ -68,6 +70,7 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag=7):
     chain: str
     epoch: int
     versions: list[tuple[str, int]]
+    journaled: list[tuple[str, int]] = []
 
 
 class Stale(msgspec.Struct, frozen=True, array_like=True, tag=8):

@@ -33,10 +33,11 @@ class Neighbours:
         self._events: dict[str, list[Event]] = {}
         self._changes: dict[str, list[Change]] = {}
         self._acks: dict[str, int] = {}
+        self._journaled: dict[str, int] = {}
         self._replaced: dict[str, None] = {}
 
     def forget_batches(self) -> None:
-        for batch in (self._events, self._changes, self._acks, self._replaced):
+        for batch in (self._events, self._changes, self._acks, self._journaled, self._replaced):
             batch.clear()
 
     def on_down(self, peer: str) -> None:
@@ -59,6 +60,9 @@ class Neighbours:
 
     def queue_ack(self, space: Space) -> None:
         self._acks[space.name] = space.committed
+
+    def queue_journaled(self, space: Space, version: int) -> None:
+        self._journaled[space.name] = version
 
     def queue_replaced(self, space: Space) -> None:
         """The space jumped ahead: what is above gets all of it instead of changes."""
@@ -89,7 +93,8 @@ class Neighbours:
         for space in chain.spaces.values():
             self._bring_down(peer, space, theirs.get(space.name, say.Position(space.name, 1, 0)))
         committed = [(space.name, space.committed) for space in chain.spaces.values()]
-        self._send(peer, say.Ack(chain.chain, chain.epoch, committed))
+        journaled = [(s.name, s.backlog.journaled) for s in chain.spaces.values() if s.backlog is not None]
+        self._send(peer, say.Ack(chain.chain, chain.epoch, committed, journaled))
         self._send(peer, say.Synced(chain.chain, chain.epoch))
 
     def _may_teach(self, peer: str) -> bool:
@@ -117,7 +122,8 @@ class Neighbours:
         if events:
             self._send(peer, say.Events(chain.chain, chain.epoch, space.name, events))
         if behind and changes:
-            self._send(peer, say.Changes(chain.chain, chain.epoch, space.name, changes))
+            consumed = space.backlog.events_since(at.version) if space.backlog is not None else []
+            self._send(peer, say.Changes(chain.chain, chain.epoch, space.name, changes, consumed))
 
     def on_welcome(self, welcome: say.Welcome) -> None:
         """Send the upper neighbour what it lacks, and stream from here on."""
@@ -155,7 +161,7 @@ class Neighbours:
                 self._send(chain.place.upper, say.Snapshot(chain.chain, chain.epoch, snapshot))
             for name, changes in self._changes.items():
                 self._send(chain.place.upper, say.Changes(chain.chain, chain.epoch, name, changes))
-        self._events, self._changes, self._acks, self._replaced = {}, {}, {}, {}
+        self._events, self._changes, self._acks, self._journaled, self._replaced = {}, {}, {}, {}, {}
 
     def _stream_down(self, peer: str) -> None:
         chain = self._chain
@@ -164,8 +170,9 @@ class Neighbours:
         if peer != chain.place.lower:
             for name, changes in self._changes.items():
                 self._send(peer, say.Changes(chain.chain, chain.epoch, name, changes))
-        elif self._acks:
-            self._send(peer, say.Ack(chain.chain, chain.epoch, list(self._acks.items())))
+        elif self._acks or self._journaled:
+            acks, journaled = list(self._acks.items()), list(self._journaled.items())
+            self._send(peer, say.Ack(chain.chain, chain.epoch, acks, journaled))
 
     def _send(self, peer: str, message: say.LinkMessage) -> None:
         self._chain.emit(ToPeer(peer, message))

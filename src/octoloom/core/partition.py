@@ -128,7 +128,7 @@ class Partition:
         if self.leading is not None and self.leading.state.epoch == self.state.epoch:
             self.leading.on_state(now, self.state)
             return []
-        self.leading = InSync(now, self.node, self.state, self.lag_ms)
+        self.leading = InSync(now, self.node, self.state, self.end, self.lag_ms)
         self.settled_at = self.end
         dropped, self.waiting = list(self.waiting), deque()
         return dropped

@@ -143,7 +143,9 @@ class Service:
             links=[self.links[link] for link in view.links if link in self.links],
         )
         self._places[connection] = audience.space.name
-        self._extend(audience.welcome(connection, complete))
+        # What became of its events may be known here before it is committed: then its welcome waits.
+        hold = audience.space.version if welcome.kills else 0
+        self._extend(audience.welcome(connection, complete, hold))
 
     def _is_ahead(self, request: say.Bootstrap | say.Observe) -> bool:
         """Has it seen, on another link, what this one does not know to be committed?

@@ -20,11 +20,13 @@ from typing import Any
 import msgspec
 
 from octoloom.core import merge_patch
+from octoloom.core.backlog import Backlog
 from octoloom.core.event import (
     TIMER,
     Change,
     DeviceRecord,
     Event,
+    JournalEntry,
     Kill,
     Outcome,
     Settled,
@@ -112,9 +114,11 @@ class Space:
 
     __slots__ = (
         "_snapshot_text",
+        "backlog",
         "committed",
         "devices",
         "events",
+        "lent",
         "name",
         "next_chain_sequencer",
         "next_timer",
@@ -140,6 +144,10 @@ class Space:
         self.time_ms = 0
         self.ring = Ring()
         self._snapshot_text: tuple[int, bytes] = (0, b"{}")
+        self.backlog: Backlog | None = None
+        """What the journal may not have yet, if there is one."""
+        self.lent: dict[int, Event] = {}
+        """Events that this replica never held, while changes that consumed them are applied."""
 
     @property
     def trim(self) -> int:
@@ -188,6 +196,8 @@ class Space:
         """All of `apply` but the state: for the tail, whose state has the change already."""
         assert change.version == self.version + 1
         self.version = change.version
+        if self.backlog is not None:
+            self._journal(change, self.backlog)
         for kill in change.kills:
             self._kill(kill)
         for timer in change.timers:
@@ -201,6 +211,36 @@ class Space:
             else:
                 self.present.pop(device, None)
         self.ring.push(change)
+
+    def _consumed(self, change: Change) -> list[Event]:
+        held = (self.events.get(k.chain_sequencer) or self.lent.get(k.chain_sequencer) for k in change.kills)
+        return [event for event in held if event is not None]
+
+    def _journal(self, change: Change, backlog: Backlog) -> None:
+        waiting: list[Event] = []
+        for kill in change.kills:
+            backlog.passed_over.pop(kill.chain_sequencer, None)
+            history = self.devices.get(kill.device)
+            for sequencer, number in history.live.items() if history is not None else ():
+                if sequencer >= kill.sequencer:
+                    break
+                if number not in backlog.passed_over and number in self.events:
+                    backlog.passed_over[number] = None
+                    waiting.append(self.events[number])
+        killed = {kill.chain_sequencer for kill in change.kills}
+        waiting = [event for event in waiting if event.chain_sequencer not in killed]
+        backlog.push(JournalEntry(change.version, change, self._consumed(change), waiting))
+
+    def hold(self, events: list[Event]) -> None:
+        """Take events that are older than what was killed: those that the journal says to be live still."""
+        for event in events:
+            self.events[event.chain_sequencer] = event
+            live = self.device(event.device).live
+            live[event.sequencer] = event.chain_sequencer
+            self.device(event.device).live = dict(sorted(live.items()))
+            self.next_chain_sequencer = max(self.next_chain_sequencer, event.chain_sequencer + 1)
+        if events:
+            self.events = dict(sorted(self.events.items()))
 
     def _kill(self, kill: Kill) -> None:
         number = kill.chain_sequencer
@@ -240,6 +280,8 @@ class Space:
             next_timer=self.next_timer,
             present=list(self.present),
             time_ms=self.time_ms,
+            journaled=self.backlog.journaled if self.backlog else 0,
+            backlog=self.backlog.entries() if self.backlog else [],
         )
 
     def restore(self, snapshot: SpaceSnapshot) -> None:
@@ -264,5 +306,14 @@ class Space:
         self.next_timer = snapshot.next_timer
         self.present = dict.fromkeys(snapshot.present)
         self.time_ms = max(self.time_ms, snapshot.time_ms)
+        if self.backlog is not None:
+            self._restore_backlog(snapshot, self.backlog)
         self.ring.clear()
         self._snapshot_text = (snapshot.version, snapshot.state)
+
+    def _restore_backlog(self, snapshot: SpaceSnapshot, old: Backlog) -> None:
+        """Keep what the journal lacks; this link may know better than the other how far the journal is."""
+        self.backlog = Backlog(max(snapshot.journaled, old.journaled))
+        for entry in snapshot.backlog:
+            self.backlog.push(entry)
+        self.backlog.published = max(old.published, self.backlog.journaled)

@@ -155,6 +155,9 @@ class BrokerNode:
         elif channel.purpose == "follow" and channel.ends[0] is self:
             peer = channel.other(self).name
             self._dialling.pop(peer, None)
+            if peer not in self._wanted:
+                channel.close(self)
+                return
             self.leaders[peer] = channel
             self.core.following.on_leader_up(self.world.now, peer)
             self._tick_soon()

@@ -91,8 +91,8 @@ class Checker:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.histories: dict[tuple[int, str], History] = {}
-        self.admitted: dict[tuple[int, str, Event], None] = {}
-        """The events that heads took, by generation and space."""
+        self.admitted: dict[tuple[str, Event], None] = {}
+        """The events that heads took, by space."""
         self.settled: dict[str, tuple[Outcome, str]] = {}
         self._seen: dict[tuple[str, str], int] = {}
         self._versions: dict[str, tuple[int, int, int]] = {}
@@ -107,22 +107,22 @@ class Checker:
     # While it runs.
 
     def on_admitted(self, chain: Chain, space: Space, event: Event) -> None:
-        self.admitted[chain.view.generation, space.name, event] = None
+        self.admitted[space.name, event] = None
 
     def on_committed(self, link: LinkNode, chain: Chain, space: Space) -> None:
         """A head holds these versions: they are the history now."""
         assert isinstance(space, WitnessedSpace)
-        if self._seen.get((link.name, space.name)) == space.version:
+        if self._seen.get((link.name, space.name)) == space.committed:
             return
-        self._seen[link.name, space.name] = space.version
+        self._seen[link.name, space.name] = space.committed
         history = self.history(chain.view.generation, space.name)
         for change in self._unknown(link, space, history):
             history.add(change)
             self.cluster.world.tell(
                 link.name, "commits {} {}, {} events", space.name, change.version, len(change.kills)
             )
-            self._note_kills(chain.view.generation, space.name, history, change)
-        if canonical(space.state) != history.texts[space.version]:
+            self._note_kills(space.name, history, change)
+        if space.version == space.committed and canonical(space.state) != history.texts[space.version]:
             raise Broken(f"fold: {link.name} holds another state of {space.name} at version {space.version}")
 
     @staticmethod
@@ -130,6 +130,8 @@ class Checker:
         """What this head commits for the first time; what it shares with the history must be the same."""
         unknown: list[Change] = []
         lineage = space.lineage
+        while lineage is not None and lineage[0].version > space.committed:
+            lineage = lineage[1]
         while lineage is not None and lineage[0].version > len(history.changes):
             unknown.append(lineage[0])
             lineage = lineage[1]
@@ -137,8 +139,8 @@ class Checker:
             raise Broken(f"one history: {link.name} has another version {lineage[0].version} of {space.name}")
         return unknown[::-1]
 
-    def _note_kills(self, generation: int, space: str, history: History, change: Change) -> None:
-        for kill, event in zip(change.kills, self._events(generation, space, change), strict=True):
+    def _note_kills(self, space: str, history: History, change: Change) -> None:
+        for kill, event in zip(change.kills, self._events(space, change), strict=True):
             if kill.device in (TIMER, PRESENCE):
                 continue
             token = decode_json(event.payload)["token"]
@@ -152,10 +154,10 @@ class Checker:
                 raise Broken(f"exactly once: {token} took effect twice in {space}, at last in version {change.version}")
             self._check_order(history, event, kill)
 
-    def _events(self, generation: int, space: str, change: Change) -> list[Event]:
+    def _events(self, space: str, change: Change) -> list[Event]:
         events = WitnessedSpace.consumed[id(change)][1]
         for event in events:
-            if (generation, space, event) not in self.admitted:
+            if (space, event) not in self.admitted:
                 raise Broken(f"one history: {space} consumes {event.device} {event.sequencer}, which no head ever took")
         return events
 
@@ -167,6 +169,24 @@ class Checker:
         if int(number) < last and not self.cluster.rolled_back(device):
             raise Broken(f"order: action {number} of {device} took effect after its action {last}")
         self._last_applied[id(history), device] = int(number)
+
+    def on_restored(self, generation: int, space: str, lineage: Lineage) -> None:
+        """A generation goes on from the journal: whatever was committed before must be in it."""
+        changes: list[Change] = []
+        while lineage is not None:
+            changes.append(lineage[0])
+            lineage = lineage[1]
+        changes.reverse()
+        earlier = [number for number, name in self.histories if name == space and number < generation]
+        if not earlier:
+            return
+        old = self.histories[max(earlier), space]
+        if changes[: len(old.changes)] != old.changes:
+            raise Broken(f"journal: {space} was at {len(old.changes)}, and the journal gives another {len(changes)}")
+        for change in changes[len(old.changes) :]:
+            old.add(change)  # nobody was told of it, but it was in the journal when its head died
+            self._note_kills(space, old, change)
+        self.histories[generation, space] = old
 
     def on_advanced(self, node: DeviceNode) -> None:
         generation, version = node.core.generation, node.core.version
@@ -217,6 +237,8 @@ class Checker:
             self._check_device(node)
         for (generation, space), history in self.histories.items():
             self._replay(generation, space, history)
+        for space in self.cluster.journal.records:
+            self._check_journal(space)
 
     def _check_view(self, chain: str) -> None:
         view = self.cluster.register.core.directory().views.get(chain)
@@ -248,12 +270,26 @@ class Checker:
             if token not in self.settled and not waits and node.core.phase.value != "stopped":
                 raise Broken(f"exactly once: {node.name} was never told what became of {token}")
 
+    def _check_journal(self, space: str) -> None:
+        """Every committed change is in the journal once, in order."""
+        history = self.history(self.cluster.generation_of(space), space)
+        snapshot, lineage = self.cluster.journal.read(space)
+        for change in reversed(history.changes):
+            if lineage is None or lineage[0] != change:
+                raise Broken(f"journal: {space} has {len(history.changes)} versions, the journal {snapshot.version}")
+            lineage = lineage[1]
+        consumed = sum(len(change.kills) for change in history.changes)
+        entries = {(g, e.version): e for g, e in self.cluster.journal.records[space] if e.change is not None}
+        kept = {entry.version: len(entry.events) for entry in entries.values()}
+        if lineage is not None or sum(kept.values()) != consumed:
+            raise Broken(f"journal: {space} consumed {consumed} events, the journal has {sum(kept.values())}")
+
     def _replay(self, generation: int, space: str, history: History) -> None:
         app = self.cluster.make_app()
         recorder = Recorder(dict(app.initial) if history.changes else {})
         next_timer, alarms, rung = 1, 0, 0
         for change in history.changes:
-            for kill, event in zip(change.kills, self._events(generation, space, change), strict=True):
+            for kill, event in zip(change.kills, self._events(space, change), strict=True):
                 if kill.outcome in (Outcome.QUARANTINED, Outcome.SUPERSEDED):
                     continue
                 verdict = app.run(recorder, event, next_timer)

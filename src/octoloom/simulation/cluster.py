@@ -9,6 +9,7 @@ from octoloom.core import ring
 from octoloom.core.admission import Limits
 from octoloom.core.chain import Chain
 from octoloom.core.event import Event
+from octoloom.core.journal import Durability
 from octoloom.core.placement import place
 from octoloom.core.register import RegisterConfig
 from octoloom.core.register_messages import Directory
@@ -17,6 +18,7 @@ from octoloom.simulation.checkers import Checker, WitnessedSpace
 from octoloom.simulation.device_node import DeviceNode
 from octoloom.simulation.faults import UNTIL_MS, Faults
 from octoloom.simulation.game import Game, make_game
+from octoloom.simulation.journal_store import JournalStore
 from octoloom.simulation.link_node import LinkNode
 from octoloom.simulation.network import Network
 from octoloom.simulation.register_node import RegisterNode
@@ -34,7 +36,6 @@ class Cluster:
         self.network = Network(world)
         self.checker = Checker(self)
         self.faults = Faults(self)
-        self.may_reset = False
         self.chain_names = ["c1"] if dice.random() < 0.7 else ["c1", "c2"]
         self.spaces = ["hall"] if dice.random() < 0.6 else ["hall", "den", "loft"]
         self.replicas = dice.choice([1, 2, 3, 3, 3, 4])
@@ -44,6 +45,9 @@ class Cluster:
             leave_grace_ms=dice.choice([300, 2000]),
         )
         self.poisonous = dice.random() < 0.15 and self.replicas >= 3
+        self.durability = dice.choice([Durability.NONE, Durability.NONE, Durability.CHAIN, Durability.JOURNAL])
+        self.journal = JournalStore(self)
+        self.may_reset = self.durability is Durability.JOURNAL
         self.register = RegisterNode(
             self,
             RegisterConfig(self.chain_names, self.replicas, beat_ms=200, lease_ms=700, suspect_ms=400, rejoin_ms=300),
@@ -81,8 +85,9 @@ class Cluster:
             admit(space, events)
 
         def watched_commit(space: Space) -> None:
+            before = space.committed
             commit(space)
-            if space.committed == space.version:
+            if space.committed > before:
                 self.checker.on_committed(link, chain, space)
 
         door._admit = watched_admit

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from octoloom.core.journal import Durability
 from octoloom.simulation.device_node import DeviceNode
 from octoloom.simulation.link_node import LinkNode
 
@@ -52,6 +53,10 @@ class Faults:
             self._die_unheard,
         ]
         devices = [self._crash_device, self._crash_device, self._strike_device, self._drop_device, self._twin]
+        if self.cluster.durability is not Durability.NONE:
+            links += [self._stop_journal]
+        if self.cluster.durability is Durability.JOURNAL:
+            links += [self._crash_all]
         crowd = [self._congest, self._reset_channel, self._drop_device, self._cut]
         everything = [*links, *sleep, *network, *devices, *crowd]
         chosen = dice.choice([links, links + devices, sleep + network, devices + sleep, crowd + links, everything])
@@ -76,6 +81,8 @@ class Faults:
         Once a link of a view has adopted it, its word may be under way and bring the view into force without it. A link
         that the view leaves out may be the last that holds everything, as long as the view is not in force.
         """
+        if self.cluster.durability is Durability.JOURNAL:
+            return True  # whatever was told is in the journal
         disk = self.cluster.register.disk
         for name, view in disk.views.items() if disk else ():
             adopted = victim.name in view.links and victim.chains[name].epoch >= view.epoch
@@ -91,6 +98,22 @@ class Faults:
         if (victim := self._victim()) is not None:
             victim.crash()
             self.cluster.on_crash(victim)
+
+    def _crash_all(self) -> None:
+        """Every copy in memory is lost at once."""
+        self.world.tell("world", "all links die")
+        for link in list(self.cluster.links.values()):
+            if link.alive:
+                link.crash()
+                self.cluster.on_crash(link)
+
+    def _stop_journal(self) -> None:
+        self.world.tell("journal", "takes nothing for a while")
+        self.cluster.journal.down = True
+        self.world.after(self.world.dice.choice([100, 800]), self._start_journal)
+
+    def _start_journal(self) -> None:
+        self.cluster.journal.down = False
 
     def _head(self) -> LinkNode | None:
         views = list(self.cluster.register.disk.views.values()) if self.cluster.register.disk else []
@@ -222,6 +245,7 @@ class Faults:
     def stop(self) -> None:
         self.strike.clear()
         self.world.tell("world", "no more faults")
+        self._start_journal()
         for link in self.cluster.links.values():
             self._resume(link)
             link.slow = False

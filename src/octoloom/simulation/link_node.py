@@ -30,7 +30,14 @@ class LinkNode:
         self.name = name
         self.alive, self.paused, self.slow = True, False, False
         self.chains = {
-            chain: Chain(chain, name, cluster.make_app(), cluster.limits, dice=self.world.dice.getrandbits(32))
+            chain: Chain(
+                chain,
+                name,
+                cluster.make_app(),
+                cluster.limits,
+                dice=self.world.dice.getrandbits(32),
+                durability=cluster.durability,
+            )
             for chain in cluster.chain_names
         }
         for chain in self.chains.values():
@@ -57,7 +64,7 @@ class LinkNode:
         self.paused = False
         self.world.tell(self.name, "goes on")
         self.cluster.network.release()
-        self._stir()
+        self.stir()
 
     def leave(self) -> None:
         self.leaving = True
@@ -89,7 +96,7 @@ class LinkNode:
             self.world.after(self.cluster.register.config.beat_ms, self._beat, channel)
         elif channel.purpose.startswith("peer "):
             self._open_peer(channel, channel.purpose[5:])
-        self._stir()
+        self.stir()
 
     def _open_peer(self, channel: Channel, chain: str) -> None:
         peer = channel.other(self).name
@@ -109,7 +116,7 @@ class LinkNode:
         elif channel.number in self._devices:
             _, chain = self._devices.pop(channel.number)
             self.chains[chain].service.on_closed(self.world.now, channel.number)
-        self._stir()
+        self.stir()
 
     def _close_peer(self, channel: Channel, chain: str) -> None:
         peer = channel.other(self).name
@@ -122,7 +129,7 @@ class LinkNode:
     def _redial(self, chain: str, channel: Channel) -> None:
         if self._dialled.get(chain) is channel:
             del self._dialled[chain]
-            self._stir()
+            self.stir()
 
     def _keep_dialled(self, chain: Chain) -> None:
         """Keep one connection to the upper neighbour, whoever that is."""
@@ -153,7 +160,7 @@ class LinkNode:
                 chain.on_message(self.world.now, peer, message)
         else:
             self._on_device(channel, message)
-        self._stir()
+        self.stir()
 
     def _on_device(self, channel: Channel, message: say.FromDevice) -> None:
         if isinstance(message, (say.Bootstrap, say.Observe)):
@@ -173,11 +180,11 @@ class LinkNode:
     def _drain(self, number: int, chain: str) -> None:
         if self.alive and number in self._devices:
             self.chains[chain].service.on_drained(number)
-            self._stir()
+            self.stir()
 
     # Turns.
 
-    def _stir(self) -> None:
+    def stir(self) -> None:
         """Something came in: end the turn soon, perhaps with more of it in the same batch."""
         if not self._turn_due:
             self._turn_due = True
@@ -213,6 +220,10 @@ class LinkNode:
         elif isinstance(each, effect.Report):
             if self._register is not None:
                 self._register.send(self, each.message)
+        elif isinstance(each, effect.Publish):
+            self.cluster.journal.publish(self, chain, each)
+        elif isinstance(each, effect.Restore):
+            self.cluster.journal.restore(self, chain, each.generation)
         elif isinstance(each, effect.Trial):
             fatal = [event.chain_sequencer for event in each.events if event.name == "poison"]
             self._trials[chain.chain, each.space] = each
@@ -222,7 +233,7 @@ class LinkNode:
         """A newer trial of the same space has ended an older one."""
         if self.alive and self._trials.get((chain.chain, trial.space)) is trial:
             chain.on_trial(self.world.now, trial.space, fatal)
-            self._stir()
+            self.stir()
 
     def _tell(self, connection: int, message: say.ToDevice, close: bool) -> None:
         known = self._devices.get(connection)
@@ -252,4 +263,4 @@ class LinkNode:
 
     def _on_time(self) -> None:
         if self.alive and not self.paused:
-            self._stir()
+            self.stir()

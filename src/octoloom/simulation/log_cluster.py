@@ -13,7 +13,7 @@ from octoloom.simulation.log_register_node import LogRegisterNode
 from octoloom.simulation.network import Network
 from octoloom.simulation.world import Broken, World
 
-LOOKS_MS = (5_000, 8_000, 14_000, 25_000)
+LOOKS_MS = (3_500, 6_000, 12_000, 24_000)
 
 
 class LogCluster:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from octoloom.simulation.log_cluster import LogCluster
 
 FROM_MS = 300
-UNTIL_MS = 3_000
+UNTIL_MS = 2_000
 
 
 class LogFaults:

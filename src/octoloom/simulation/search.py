@@ -6,11 +6,16 @@ import multiprocessing
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from octoloom.simulation.cluster import simulate
-from octoloom.simulation.world import Broken
+from octoloom.simulation import cluster, log_cluster
+from octoloom.simulation.world import Broken, World
 
 BATCH = 20
+SIMULATIONS: dict[str, Callable[[int, list[str] | None], World]] = {
+    "chain": cluster.simulate,
+    "log": log_cluster.simulate,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +26,9 @@ class Found:
     promise: str
 
 
-def try_seed(seed: int) -> Found | None:
+def try_seed(what: str, seed: int) -> Found | None:
     try:
-        simulate(seed)
+        SIMULATIONS[what](seed, None)
     except Broken as broken:
         return Found(seed, str(broken))
     except Exception as error:
@@ -32,39 +37,41 @@ def try_seed(seed: int) -> Found | None:
     return None
 
 
-def try_seeds(seeds: range) -> tuple[int, Found | None]:
+def try_seeds(what: str, seeds: range) -> tuple[int, Found | None]:
     """Try seeds in order up to the first that breaks something; answers how many were tried."""
     for count, seed in enumerate(seeds, start=1):
-        found = try_seed(seed)
+        found = try_seed(what, seed)
         if found is not None:
             return count, found
     return len(seeds), None
 
 
-def search(first: int, count: int, jobs: int, progress: Callable[[int], None]) -> Found | None:
+def search(what: str, first: int, count: int, jobs: int, progress: Callable[[int], None]) -> Found | None:
     """Try `count` seeds from `first` on; `progress` is told how many more are done. The lowest finding of all wins."""
     batches = [range(start, min(start + BATCH, first + count)) for start in range(first, first + count, BATCH)]
-    for done, found in _run(batches, jobs):
+    for done, found in _run(partial(try_seeds, what), batches, jobs):
         progress(done)
         if found is not None:
             return found
     return None
 
 
-def _run(batches: list[range], jobs: int) -> Iterator[tuple[int, Found | None]]:
+def _run(
+    attempt: Callable[[range], tuple[int, Found | None]], batches: list[range], jobs: int
+) -> Iterator[tuple[int, Found | None]]:
     if jobs <= 1:
-        yield from map(try_seeds, batches)
+        yield from map(attempt, batches)
         return
     # Workers start afresh: a fork of a process with threads (a progress display has one) may hang.
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(try_seeds, batches)
+        yield from pool.imap(attempt, batches)
 
 
-def transcript(seed: int) -> tuple[list[str], str]:
+def transcript(what: str, seed: int) -> tuple[list[str], str]:
     """The readable history of a seed, and the promise that it broke (empty if none)."""
     lines: list[str] = []
     try:
-        simulate(seed, lines)
+        SIMULATIONS[what](seed, lines)
     except Broken as broken:
         return lines, str(broken)
     except Exception as error:
