@@ -7,12 +7,14 @@ which the core said it; a new connection begins with the whole directory, and he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import overload
 
 from octoloom.core.errors import ProtocolError
 from octoloom.core.log_messages import (
     Accept,
     AdminDone,
     Allot,
+    Allotted,
     ConfigureTopic,
     DropTopic,
     EnlistBroker,
@@ -31,9 +33,6 @@ from octoloom.runtime.frames import FramedConnection
 from octoloom.runtime.register_desk import decline, send
 from octoloom.runtime.register_story import RegisterStory
 from octoloom.wire.register import Request, encode_frame
-
-OWN_TICKET = 0
-"""Of what the register asks itself. Brokers' tickets begin at 1."""
 
 
 class LogDesk:
@@ -111,12 +110,26 @@ class LogDesk:
             del self._brokers[broker]
             self._obey(self.core.on_closed(now, broker))
 
-    def make_topic(self, now: int, topic: MakeTopic) -> None:
-        """The register itself wants a topic. Nothing happens if it is there, or if no broker is."""
-        for broker in self._brokers:
-            effects = self.core.on_message(now, broker, topic)
-            self._obey([effect for effect in effects if not _is_own(effect)])
-            return
+    @overload
+    def ask(self, now: int, question: MakeTopic) -> AdminDone | None: ...
+
+    @overload
+    def ask(self, now: int, question: Allot) -> Allotted | None: ...
+
+    def ask(self, now: int, question: MakeTopic | Allot) -> AdminDone | Allotted | None:
+        """The register itself wants to know, in the name of some broker. None if no broker is there.
+
+        The answer may be used once everything is saved.
+        """
+        broker = next(iter(self._brokers), None)
+        if broker is None:
+            return None
+        effects = self.core.on_message(now, broker, question)
+        self._obey([effect for effect in effects if not isinstance(effect, Tell)])
+        for effect in effects:
+            if isinstance(effect, Tell) and isinstance(effect.message, AdminDone | Allotted):
+                return effect.message
+        return None
 
     def tell(self) -> None:
         self.unsaved = []
@@ -164,7 +177,3 @@ class LogDesk:
 def _is_not_greeting(effect: LogEffect) -> bool:
     """The directory that a newcomer is told goes first: it already holds what is said before it."""
     return not (isinstance(effect, Tell) and isinstance(effect.message, LogDirectory))
-
-
-def _is_own(effect: LogEffect) -> bool:
-    return isinstance(effect, Tell) and isinstance(effect.message, AdminDone) and effect.message.ticket == OWN_TICKET

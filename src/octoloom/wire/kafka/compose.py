@@ -1,4 +1,4 @@
-"""Responses of cold APIs made of plain values, whatever the version.
+"""Messages of cold APIs made of plain values, whatever the version.
 
 The versions of a response differ by a field here and there. A handler says all that it knows, as nested dicts and
 lists; what a version does not have is left out, and what a handler does not say has the schema's default. Error codes
@@ -14,9 +14,9 @@ from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from kio.index import load_response_schema
+from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
-from kio.static.protocol import ResponsePayload
+from kio.static.protocol import RequestPayload, ResponsePayload
 
 from octoloom.wire.kafka.apis import RequestHeader
 
@@ -29,6 +29,12 @@ _ALWAYS: Values = {"throttle_time": timedelta(0)}
 def compose(header: RequestHeader, **values: Any) -> ResponsePayload:
     """The response to the request of this header."""
     entity: ResponsePayload = _build(_schema(header.api, header.version), {**_ALWAYS, **values})
+    return entity
+
+
+def compose_request(api: int, version: int, **values: Any) -> RequestPayload:
+    """A request, for a client."""
+    entity: RequestPayload = _build(load_request_schema(api, version), values)
     return entity
 
 
