@@ -191,6 +191,21 @@ def test_the_offsets_of_a_group_with_members_do_not_expire() -> None:
     assert desk.state() == "Dead"
 
 
+def test_a_slow_log_is_not_asked_twice_to_forget() -> None:
+    desk = Desk()
+    desk.commit({0: 1, 1: 1})
+    desk.run(1_000)
+    desk.commit({1: 2})
+    desk.holds = True
+    desk.run(WEEK_MS - 1)
+    assert len(desk.held) == 1
+    desk.refuse()
+    desk.holds = False
+    assert desk.fetch(0, 1) == [1, 2]
+    desk.run(STORE_RETRY_MS)
+    assert desk.fetch(0, 1) == [-1, -1]
+
+
 def test_members_that_come_back_stop_the_clock() -> None:
     desk = Desk()
     desk.commit({0: 1})

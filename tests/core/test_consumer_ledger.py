@@ -16,9 +16,9 @@ def wait(number: int) -> Forgetting:
 
 def test_effects_come_out_once_and_in_order() -> None:
     ledger = Ledger()
-    ledger.store([(b"a", None)])
+    ledger.store([(b"a", None)], wait(1))
     ledger.answer(7, HeartbeatAnswer(GroupError.NONE))
-    ledger.store([(b"b", b"1")])
+    ledger.store([(b"b", b"1")], wait(2))
     assert ledger.take() == [
         Store(1, [(b"a", None)]),
         Answer(7, HeartbeatAnswer(GroupError.NONE)),
@@ -42,7 +42,7 @@ def test_a_number_stands_for_all_before_it() -> None:
 
 def test_a_number_that_was_never_given_is_the_drivers_fault() -> None:
     ledger = Ledger()
-    ledger.store([])
+    ledger.store([], wait(1))
     with pytest.raises(UsageError, match="store 2 was never asked for, the last one was 1"):
         ledger.settle(2)
     with pytest.raises(UsageError, match="store 2 was never asked for"):

@@ -284,6 +284,7 @@ def test_a_generation_that_nobody_was_told_is_passed_over() -> None:
     desk.run(DELAY_MS)
     second = desk.join(requires_member_id=False)
     desk.store()
+    desk.store()
     assert desk.answers[first].generation == desk.answers[second].generation == 2
     assert len(desk.answers[first].members) == 2
 
@@ -317,6 +318,37 @@ def test_an_assignment_that_comes_too_late_is_not_told() -> None:
     desk.store()
     assert desk.state() == "PreparingRebalance"
     assert desk.coordinator.describe(GROUP).members[0].assignment == b""
+
+
+def test_a_log_that_is_stuck_holds_one_record_of_a_group() -> None:
+    desk = Desk()
+    desk.holds = True
+    tickets = [desk.join(requires_member_id=False)]
+    desk.run(DELAY_MS)
+    tickets += [desk.join(requires_member_id=False) for _ in range(20)]
+    desk.leave(*[f"m{number}" for number in range(2, 8)])
+    desk.run(REBALANCE_MS + 1)
+    assert len(desk.held) == 1
+    desk.store()
+    assert len(desk.held) == 1
+    desk.store()
+    remaining = [tickets[0], *tickets[7:]]
+    assert {desk.answers[ticket].generation for ticket in remaining} == {2}
+    assert len(desk.answers[tickets[0]].members) == len(remaining)
+
+
+def test_a_group_that_empties_while_the_log_is_stuck_is_empty_afterwards() -> None:
+    desk = Desk()
+    desk.holds = True
+    desk.join(requires_member_id=False, fresh_id="mine")
+    desk.run(DELAY_MS)
+    desk.leave("mine")
+    assert desk.state() == "PreparingRebalance"
+    desk.store()
+    assert desk.state() == "Empty"
+    desk.store()
+    desk.fail_over()
+    assert desk.state() == "Empty"
 
 
 def test_a_refused_generation_is_tried_again() -> None:
@@ -358,9 +390,24 @@ def test_a_static_member_is_told_its_place_only_when_it_is_stored() -> None:
     second = desk.join(instance="a", fresh_id="once more")
     third = desk.join(instance="a", fresh_id="and again")
     assert desk.error(second) is GroupError.FENCED_INSTANCE_ID
+    # A second claim while the first is on its way begins a round.
+    assert len(desk.held) == 1
     desk.store()
-    assert desk.answers[third].member == "and again"
-    assert desk.state() == "Stable"
+    assert desk.waits(third)
+    desk.store()
+    assert (desk.answers[third].member, desk.answers[third].generation) == ("and again", 2)
+
+
+def test_a_static_member_whose_place_was_refused_is_still_watched() -> None:
+    desk = Desk()
+    desk.stable("a")
+    desk.holds = True
+    ticket = desk.join(instance="a")
+    desk.run(3 * SESSION_MS)
+    assert desk.waits(ticket)
+    desk.refuse()
+    desk.run(SESSION_MS)
+    assert desk.state() == "Empty"
 
 
 def test_a_static_member_whose_place_is_not_stored_yet_is_in_the_next_round() -> None:

@@ -38,6 +38,13 @@ def test_timers_go_off_when_their_deadline_has_come(history: list[tuple[str, int
         assert all((key in timers) == (key in twin) for key in range(6))
 
 
+def test_equal_deadlines_go_off_in_the_order_in_which_they_were_set() -> None:
+    timers: Timers[str] = Timers()
+    for key in "cab":
+        timers.set(key, 5)
+    assert [timers.pop(5), timers.pop(5), timers.pop(5)] == ["c", "a", "b"]
+
+
 def test_putting_off_does_not_grow_the_heap() -> None:
     timers: Timers[str] = Timers()
     for time in range(10_000):

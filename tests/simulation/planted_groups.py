@@ -13,7 +13,7 @@ from typing import Any
 from octoloom.core.consumer_commits import Commits
 from octoloom.core.consumer_groups import GroupCoordinator
 from octoloom.core.consumer_joins import Joins
-from octoloom.core.consumer_ledger import Announcing, Assigning, Committing, Ledger, Wait
+from octoloom.core.consumer_ledger import Announcing, Assigning, Committing, Forgetting, Ledger, Wait
 from octoloom.core.consumer_membership import Group, GroupState
 from octoloom.core.consumer_messages import GroupError
 from octoloom.core.consumer_records import compacted
@@ -64,11 +64,10 @@ def assignment_told_before_it_is_stored(right: Any, self: GroupCoordinator, now:
 
 
 @plant(Ledger, "store")
-def commit_answered_before_it_is_stored(right: Any, self: Ledger, records: Any, wait: Wait = None) -> None:
+def commit_answered_before_it_is_stored(right: Any, self: Ledger, records: Any, wait: Wait) -> None:
     right(self, records, wait)
     if isinstance(wait, Committing):
-        number = next(reversed(self.waits))
-        self.waits[number] = (records, None)
+        self.waits[next(reversed(self.waits))] = (records, Forgetting(wait.group, []))
         wait.group.offsets.end(wait.offsets)
         wait.group.offsets.stored.update(wait.offsets)
         self.answer(wait.ticket, wait.answer)

@@ -82,6 +82,7 @@ class Commits:
     def forget(self, group: Group, partitions: list[TopicPartition]) -> None:
         if partitions and group.state is not GroupState.DEAD:
             records: list[Record] = [(offset_key(group.name, partition), None) for partition in partitions]
+            group.offsets.begin(partitions)
             self._ledger.store(records, Forgetting(group, partitions))
 
     # The end of groups.

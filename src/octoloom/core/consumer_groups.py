@@ -33,21 +33,13 @@ from collections.abc import Collection, Iterable
 from octoloom.core import consumer_messages as say
 from octoloom.core.consumer_commits import Commits
 from octoloom.core.consumer_joins import Joins
-from octoloom.core.consumer_ledger import (
-    Announcing,
-    Assigning,
-    Committing,
-    Deleting,
-    Forgetting,
-    Ledger,
-    TakingOver,
-    Wait,
-)
+from octoloom.core.consumer_ledger import Committing, Deleting, Ledger
 from octoloom.core.consumer_membership import Group, GroupState
 from octoloom.core.consumer_messages import Effect, GroupError
 from octoloom.core.consumer_records import Contents, Record, compacted, encode, group_key, offset_key
 from octoloom.core.consumer_rounds import Rounds, Timer
 from octoloom.core.consumer_settings import GROUP_ID_MAX, GroupSettings
+from octoloom.core.consumer_settling import Settling
 from octoloom.core.consumer_timers import Timers
 
 
@@ -60,6 +52,7 @@ class GroupCoordinator:
         self._rounds = Rounds(self.settings, self._timers, self._ledger)
         self._joins = Joins(self.settings, self._timers, self._ledger, self._rounds)
         self._commits = Commits(self.settings, self._timers, self._ledger)
+        self._settling = Settling(self._groups, self._timers, self._rounds, self._commits)
         self._closed = False
 
     # Membership.
@@ -127,7 +120,7 @@ class GroupCoordinator:
         results = tuple((leaving, self._leave(group, leaving)) for leaving in request.members)
         if any(error is GroupError.NONE for _, error in results):
             self._rounds.after_drops(now, group)
-            self._forget_unused(group)
+            self._settling.forget_unused(group)
         self._ledger.answer(ticket, say.LeaveAnswer(GroupError.NONE, results))
         return self._ledger.take()
 
@@ -180,7 +173,7 @@ class GroupCoordinator:
             self._rounds.hear(now, group, member)
         self._groups[group.name] = group
         self._commits.commit(now, group, ticket, request)
-        self._forget_unused(group)
+        self._settling.forget_unused(group)
         return self._ledger.take()
 
     def on_fetch_offsets(self, now: int, ticket: int, request: say.FetchOffsetsRequest) -> list[Effect]:
@@ -254,7 +247,7 @@ class GroupCoordinator:
                 self._rounds.on_sync_due(now, group)
             else:
                 self._commits.on_retire_due(now, group)
-            self._forget_unused(group)
+            self._settling.forget_unused(group)
         return self._ledger.take()
 
     # The log.
@@ -263,41 +256,15 @@ class GroupCoordinator:
         """Everything up to this store is committed."""
         if not self._closed:
             for wait in self._ledger.settle(number):
-                self._on_settled(now, wait)
+                self._settling.on_stored(now, wait)
         return self._ledger.take()
 
     def on_store_failed(self, now: int, number: int) -> list[Effect]:
         """The log refused this store: nothing of it is there."""
         wait = None if self._closed else self._ledger.fail(number)
-        match wait:
-            case Announcing() | Assigning():
-                self._rounds.on_refused(now, wait)
-            case TakingOver():
-                self._rounds.confirm_place(wait, GroupError.COORDINATOR_NOT_AVAILABLE)
-            case Committing():
-                self._commits.refuse(wait, GroupError.COORDINATOR_NOT_AVAILABLE)
-                self._forget_unused(wait.group)
-            case Deleting():
-                self._commits.refuse_delete(now, wait, GroupError.COORDINATOR_NOT_AVAILABLE)
+        if wait is not None:
+            self._settling.on_refused(now, wait)
         return self._ledger.take()
-
-    def _on_settled(self, now: int, wait: Wait) -> None:
-        match wait:
-            case Announcing():
-                self._rounds.announce(now, wait)
-            case Assigning():
-                self._rounds.give_assignments(now, wait)
-            case TakingOver():
-                self._rounds.confirm_place(wait, GroupError.NONE)
-            case Committing():
-                self._commits.confirm(now, wait)
-            case Forgetting():
-                wait.group.offsets.forget(wait.partitions)
-                self._forget_unused(wait.group)
-            case Deleting():
-                for group in wait.groups:
-                    self._remove(group)
-                self._commits.confirm_delete(wait)
 
     @classmethod
     def load(cls, now: int, records: Iterable[Record], settings: GroupSettings | None = None) -> GroupCoordinator:
@@ -342,16 +309,3 @@ class GroupCoordinator:
         self._groups.clear()
         self._ledger.waits.clear()
         return self._ledger.take()
-
-    def _remove(self, group: Group) -> None:
-        if self._groups.get(group.name) is not group:
-            return
-        for member_id in group.pending:
-            self._timers.clear(("member", group.name, member_id))
-        self._timers.clear(("retire", group.name, ""))
-        del self._groups[group.name]
-
-    def _forget_unused(self, group: Group) -> None:
-        """A group that was never written down and has nobody leaves no trace."""
-        if group.is_unused:
-            self._remove(group)

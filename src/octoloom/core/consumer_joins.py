@@ -127,7 +127,7 @@ class Joins:
         self._update(now, group, member, ticket, request)
         if group.state is GroupState.PREPARING:
             self._rounds.try_complete(now, group)
-        elif group.state is GroupState.STABLE and self._asks_the_same(group, member, old_metadata):
+        elif self._asks_the_same(group, member, old_metadata):
             self._rounds.keep_place(group, member, ticket, old_id, request.may_skip_assignment)
         else:
             # Between join and assignment the leader may know the old id only: nothing would be assigned to the new.
@@ -135,10 +135,9 @@ class Joins:
 
     @staticmethod
     def _asks_the_same(group: Group, member: Member, old_metadata: bytes) -> bool:
-        metadata = member.metadata(group.protocol)
-        return group.choose_protocol() == group.protocol and same_subscription(
-            group.protocol_type, old_metadata, metadata
-        )
+        if group.state is not GroupState.STABLE or group.storing or group.choose_protocol() != group.protocol:
+            return False
+        return same_subscription(group.protocol_type, old_metadata, member.metadata(group.protocol))
 
     def _update(self, now: int, group: Group, member: Member, ticket: int, request: JoinRequest) -> None:
         group.update(member, request)

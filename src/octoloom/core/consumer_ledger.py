@@ -45,6 +45,13 @@ class TakingOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Emptying:
+    """The last member has gone. Nobody waits for that."""
+
+    group: Group
+
+
+@dataclass(frozen=True, slots=True)
 class Committing:
     group: Group
     ticket: int
@@ -67,8 +74,9 @@ class Deleting:
     answer: DeleteAnswer | None = None
 
 
-Wait = Announcing | Assigning | TakingOver | Committing | Forgetting | Deleting | None
-"""None: nobody waits."""
+AboutGroup = Announcing | Assigning | TakingOver | Emptying
+"""What waits for a group's own record."""
+Wait = AboutGroup | Committing | Forgetting | Deleting
 
 
 class Ledger:
@@ -82,7 +90,7 @@ class Ledger:
     def answer(self, ticket: int, response: Response) -> None:
         self._out.append(Answer(ticket, response))
 
-    def store(self, records: list[Record], wait: Wait = None) -> None:
+    def store(self, records: list[Record], wait: Wait) -> None:
         self._out.append(Store(self._next, records))
         self.waits[self._next] = (records, wait)
         self._next += 1
@@ -100,8 +108,9 @@ class Ledger:
         self._first = max(self._first, number + 1)
         return [self.waits.pop(waiting)[1] for waiting in numbers]
 
-    def fail(self, number: int) -> Wait:
+    def fail(self, number: int) -> Wait | None:
         """This store did not happen and will not."""
         if number >= self._next:
             raise UsageError(f"store {number} was never asked for, the last one was {self._next - 1}")
-        return self.waits.pop(number, ([], None))[1]
+        _, wait = self.waits.pop(number, ([], None))
+        return wait

@@ -132,6 +132,8 @@ class Group:
     empty_since: int = 0
     record: bytes | None = None
     """The group's last record, as it went to the log."""
+    storing: int = 0
+    """How many of its records are on their way."""
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
 
     # Questions.

@@ -9,6 +9,8 @@ A round: everybody joins, the leader is told all members and assigns, everybody 
    session timeout, is out. Somebody whose request is open is not silent. A static member that misses a join keeps its
    place until its session ends.
 4. A request is never forgotten: each way out of a round answers those who wait.
+5. A round does not end while a record of the group is on its way to the log. So a log that is stuck holds one or two
+   records of each group, however many come and go meanwhile.
 
 A group that loses its coordinator between 1 and 2 is loaded as preparing, and its members join once more.
 """
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from octoloom.core.consumer_ledger import Announcing, Assigning, Ledger, TakingOver
+from octoloom.core.consumer_ledger import AboutGroup, Announcing, Assigning, Emptying, Ledger, TakingOver
 from octoloom.core.consumer_membership import Group, GroupState, Member
 from octoloom.core.consumer_messages import GroupError, JoinAnswer, SyncAnswer
 from octoloom.core.consumer_records import group_key
@@ -107,14 +109,15 @@ class Rounds:
     def try_complete(self, now: int, group: Group) -> None:
         if group.state is not GroupState.PREPARING or not group.everybody_joined:
             return
-        if now >= group.not_before or not group.members:
+        if group.storing == 0 and (now >= group.not_before or not group.members):
             self._complete(now, group)
 
     def on_rebalance_due(self, now: int, group: Group) -> None:
         if group.state is not GroupState.PREPARING:
             return
         if now >= group.rebalance_deadline:
-            self._complete(now, group)
+            if group.storing == 0:
+                self._complete(now, group)
             return
         waits_for_more = now >= group.not_before
         due = group.rebalance_deadline if waits_for_more else group.not_before
@@ -141,20 +144,20 @@ class Rounds:
             member.assignment = b""
         group.protocol = group.choose_protocol()
         group.state, group.empty_since = GroupState.COMPLETING, 0
-        record = group.make_record(assigned=False)
-        self._ledger.store([(group_key(group.name), record)], Announcing(group, group.generation))
+        self._store(group, False, Announcing(group, group.generation))
 
     def _become_empty(self, now: int, group: Group) -> None:
         group.state, group.protocol, group.empty_since = GroupState.EMPTY, "", now
         if group.record is not None:
-            self._ledger.store([(group_key(group.name), group.make_record(assigned=False))])
+            self._store(group, False, Emptying(group))
         patience = self._settings.empty_group_ms if group.offsets.is_empty else self._settings.offsets_retention_ms
         self._timers.set(("retire", group.name, ""), now + patience)
 
     def announce(self, now: int, wait: Announcing) -> None:
         group = wait.group
-        if group.state is not GroupState.COMPLETING or group.generation != wait.generation:
+        if group.state is not GroupState.COMPLETING:
             return  # A new round has begun meanwhile, and those who joined are in it.
+        assert group.generation == wait.generation, "rule 5: no other round has ended since"
         group.announced = True
         for member in group.members.values():
             ticket = group.close_join(member)
@@ -192,13 +195,13 @@ class Rounds:
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
         group.assigning = True
-        record = group.make_record(assigned=True)
-        self._ledger.store([(group_key(group.name), record)], Assigning(group, group.generation))
+        self._store(group, True, Assigning(group, group.generation))
 
     def give_assignments(self, now: int, wait: Assigning) -> None:
         group = wait.group
-        if group.state is not GroupState.COMPLETING or group.generation != wait.generation:
+        if group.state is not GroupState.COMPLETING:
             return
+        assert group.generation == wait.generation, "rule 5: no other round has ended since"
         group.state, group.assigning = GroupState.STABLE, False
         for member in group.members.values():
             self._answer_sync(now, group, member, GroupError.NONE)
@@ -226,8 +229,7 @@ class Rounds:
     def keep_place(self, group: Group, member: Member, ticket: int, old_id: str, may_skip: bool) -> None:
         """The generation goes on with the new id in it."""
         leader = group.leader if may_skip or group.leader != member.member_id else old_id
-        record = group.make_record(assigned=True)
-        self._ledger.store([(group_key(group.name), record)], TakingOver(group, member, ticket, leader, may_skip))
+        self._store(group, True, TakingOver(group, member, ticket, leader, may_skip))
 
     def confirm_place(self, wait: TakingOver, error: GroupError) -> None:
         group, member = wait.group, wait.member
@@ -282,9 +284,18 @@ class Rounds:
                 self.drop(group, member_id)
             self.after_drops(now, group)
 
+    def _store(self, group: Group, assigned: bool, wait: AboutGroup) -> None:
+        group.storing += 1
+        self._ledger.store([(group_key(group.name), group.make_record(assigned))], wait)
+
+    def after_store(self, now: int, group: Group) -> None:
+        """A record of the group is stored, or was refused: a round that waited for that may end."""
+        group.storing -= 1
+        self.on_rebalance_due(now, group)
+
     def on_refused(self, now: int, wait: Announcing | Assigning) -> None:
         """The log did not take the group's record: the round is held again a little later."""
         group = wait.group
-        if group.state is GroupState.COMPLETING and group.generation == wait.generation:
+        if group.state is GroupState.COMPLETING:
             self.prepare(now, group, STORE_RETRY_MS)
             group.make_record(assigned=False)

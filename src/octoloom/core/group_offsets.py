@@ -5,8 +5,8 @@ new generation, which is stored after the commits of the one before, finds all o
 
 1. `stored` is what the stored part of the log says, commits and deletions alike: a fetch never shows an offset that a
    crash could take back.
-2. A partition with a commit on its way (`pending`) does not expire: the deletion would be written behind the commit
-   and swallow it.
+2. A partition of which something is on its way (`pending`) does not expire: the deletion would be written behind a
+   commit and swallow it.
 3. There are never more than `offsets_max` partitions, those on their way included.
 """
 
@@ -51,7 +51,7 @@ class GroupOffsets:
         return errors
 
     def begin(self, partitions: Iterable[TopicPartition]) -> None:
-        """Commits of these are on their way to the log."""
+        """Commits or deletions of these are on their way to the log."""
         for partition in partitions:
             self.pending[partition] += 1
 
