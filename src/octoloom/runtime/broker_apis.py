@@ -31,16 +31,19 @@ class Answers(Protocol):
     @property
     def client_host(self) -> str: ...
 
+    @property
+    def closed(self) -> bool: ...
+
     def on_answered(self, request: Request) -> None: ...
 
 
 class Request:
     """One request. `respond` exactly once, with the whole response, its length in front; or `respond_nothing`."""
 
-    __slots__ = ("_connection", "frame", "header", "response")
+    __slots__ = ("connection", "frame", "header", "response")
 
     def __init__(self, connection: Answers, header: RequestHeader, frame: memoryview) -> None:
-        self._connection = connection
+        self.connection = connection
         self.header = header
         self.frame = frame
         """Everything behind the length; `header.body_at` is where the body begins. Only good while the handler runs."""
@@ -49,11 +52,16 @@ class Request:
 
     @property
     def client_host(self) -> str:
-        return self._connection.client_host
+        return self.connection.client_host
 
     @property
     def answered(self) -> bool:
         return self.response is not None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Nobody is there any more to hear the answer."""
+        return self.connection.closed
 
     def decode(self) -> RequestPayload:
         """The request as kio's entity, for APIs that are not hot."""
@@ -69,7 +77,7 @@ class Request:
     def respond_pieces(self, pieces: list[Any]) -> None:
         assert self.response is None, f"API {self.header.api} was answered twice"
         self.response = pieces
-        self._connection.on_answered(self)
+        self.connection.on_answered(self)
 
     def respond_nothing(self) -> None:
         """The client waits for no answer (`acks=0`)."""

@@ -71,5 +71,6 @@ class Directory:
         return self.brokers.get(state.leader) if state is not None else None
 
     def ids_of(self, brokers: list[str], named: bool = False) -> list[int]:
-        """The numbers of these incarnations, or (`named`) of these names; -1 for one that was never seen."""
-        return [self.ids.get(broker if named else name_of(broker), -1) for broker in brokers]
+        """The numbers of these incarnations, or (`named`) of these names; of those that were ever seen."""
+        names = brokers if named else [name_of(broker) for broker in brokers]
+        return [self.ids[name] for name in names if name in self.ids]

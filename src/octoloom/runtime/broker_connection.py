@@ -1,0 +1,240 @@
+"""One connection to a broker, on a raw socket: frames in, answers out.
+
+Coming in: bytes are received into a buffer and frames (four bytes of length, then the body) are handed over where they
+lie. What was handed over may still be needed until the end of the tick, when it is written to the logs; `recycle` is
+called after that, and only then are these bytes used again. A request that is larger than the buffer makes the buffer
+grow, by a factor of what has arrived, never on the client's word.
+
+Going out: answers leave in the order of the requests. They are pieces, bytes or slices of files, gathered until the
+end of the tick and sent with one call; slices are sent by the kernel, straight from the file. Who does not read his
+answers is not read from either, until he does.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from octoloom.core.errors import ProtocolError
+from octoloom.runtime.broker_apis import Request
+from octoloom.runtime.broker_output import Output, Piece
+
+if TYPE_CHECKING:
+    from octoloom.runtime.broker_sockets import Sockets
+
+BUFFER_BYTES = 64 * 1024
+"""What a connection begins to read with."""
+READ_BYTES_MAX = 1024 * 1024
+"""What one read takes at most, once the connection is found to be busy."""
+GROWTH = 4
+OUT_BYTES_MAX = 4 * 1024 * 1024
+"""While more than this waits to be sent, nothing more is read."""
+REQUESTS_MAX = 1024
+"""Requests of one connection that may wait for their answers."""
+
+_LENGTH = struct.Struct(">i")
+_BUSY = (BlockingIOError, InterruptedError)
+
+Take = Callable[["Connection", memoryview], None]
+"""Called with each frame, whose length is already off. Raises `ProtocolError` to end the connection."""
+
+
+class Connection:
+    __slots__ = (
+        "_buffer",
+        "_filled",
+        "_is_reading",
+        "_is_writing",
+        "_out",
+        "_parsed",
+        "_sockets",
+        "_view",
+        "_wanted",
+        "client_host",
+        "closed",
+        "fd",
+        "on_closed",
+        "requests",
+        "socket",
+        "take",
+    )
+
+    def __init__(self, sockets: Sockets, sock: socket.socket, take: Take) -> None:
+        self._sockets = sockets
+        self.socket = sock
+        self.fd = sock.fileno()
+        self.take = take
+        self.on_closed: Callable[[Connection], None] | None = None
+        self.closed = False
+        name = sock.getpeername()
+        self.client_host = str(name[0]) if isinstance(name, tuple) else "?"
+        self.requests: deque[Request] = deque()
+        """Those that are not answered, or behind one that is not."""
+        self._buffer: bytearray | None = None
+        self._view = memoryview(b"")
+        self._filled = self._parsed = 0
+        self._wanted = BUFFER_BYTES
+        """How large the next buffer is to be."""
+        self._out = Output()
+        self._is_reading = self._is_writing = False
+        self._listen()
+
+    # Coming in.
+
+    def _listen(self) -> bool:
+        """Reads, or does not, as things are. Answers which."""
+        is_wanted = self._out.size <= OUT_BYTES_MAX and len(self.requests) < REQUESTS_MAX and not self.closed
+        if is_wanted != self._is_reading:
+            self._is_reading = is_wanted
+            if is_wanted:
+                self._sockets.loop.add_reader(self.fd, self._on_readable)
+            else:
+                self._sockets.loop.remove_reader(self.fd)
+        return is_wanted
+
+    def _on_readable(self) -> None:
+        try:
+            room = self._view[self._filled :] if self._filled < len(self._view) else self._make_room()
+            count = self.socket.recv_into(room)
+        except _BUSY:
+            return
+        except ProtocolError as error:
+            self._sockets.on_fault(self, error)
+            count = 0
+        except OSError:
+            count = 0
+        if count == 0:
+            self.close()
+            return
+        if count == len(room):
+            self._wanted = min(max(self._wanted, len(self._view)) * 2, READ_BYTES_MAX)
+        self._filled += count
+        self._parse()
+
+    def _parse(self) -> None:
+        """Hands over every whole frame. One that breaks the protocol ends this connection, and no other."""
+        view, at, filled = self._view, self._parsed, self._filled
+        try:
+            while filled - at >= 4 and self._is_reading:
+                size = _LENGTH.unpack_from(view, at)[0]
+                if not 0 < size <= self._sockets.request_bytes_max:
+                    raise ProtocolError("bad-length", f"a frame of {size} bytes")
+                end = at + 4 + size
+                if end > filled:
+                    break
+                self._parsed = end
+                self.take(self, view[at + 4 : end])
+                at = end
+                if len(self.requests) >= REQUESTS_MAX:
+                    self._listen()
+        except ProtocolError as error:
+            self._sockets.on_fault(self, error)
+            self.close()
+        self._sockets.used[self] = None
+        self._sockets.soon()
+
+    def _make_room(self) -> memoryview:
+        """A buffer, or a larger one, with what is left of the last one at its front."""
+        rest, size = self._filled - self._parsed, self._wanted
+        if rest * 2 > size:
+            needed = 4 + _LENGTH.unpack_from(self._view, self._parsed)[0]
+            size = max(len(self._view), min(1 << (needed - 1).bit_length(), rest * GROWTH))
+        buffer = self._sockets.buffers.take(size, self._buffer)
+        view = memoryview(buffer)
+        view[:rest] = self._view[self._parsed : self._filled]
+        self._buffer, self._view = buffer, view
+        self._parsed, self._filled = 0, rest
+        return view[rest:]
+
+    def recycle(self) -> None:
+        """Nobody needs any more what was handed over: its place can be used again."""
+        if self.closed:
+            self._filled = 0
+            self.release()
+            return
+        if self._parsed == 0 or self._buffer is None:
+            return
+        rest = self._filled - self._parsed
+        if rest:
+            self._view[:rest] = self._view[self._parsed : self._filled]
+        self._parsed, self._filled = 0, rest
+        if rest == 0 and len(self._buffer) <= max(self._wanted // 2, BUFFER_BYTES):
+            self.release()
+
+    def release(self) -> None:
+        """Gives the buffer back, if nothing is in it."""
+        if self._buffer is not None and self._filled == 0:
+            self._sockets.buffers.give(self._buffer)
+            self._buffer, self._view = None, memoryview(b"")
+
+    # Going out.
+
+    def on_answered(self, request: Request) -> None:
+        if self.closed:
+            return
+        requests = self.requests
+        while requests and (pieces := requests[0].response) is not None:
+            requests.popleft()
+            self.send(pieces)
+
+    def send(self, pieces: list[Piece]) -> None:
+        """Queues pieces for the end of this tick."""
+        if self.closed:
+            return
+        self._out.put(pieces)
+        self._sockets.talking[self] = None
+        self._sockets.soon()
+
+    def flush(self) -> None:
+        """Sends as much as the other side takes; the rest follows when it takes more."""
+        if not self.closed and not self._is_writing:
+            self._send_some()
+
+    def _send_some(self) -> None:
+        try:
+            self._out.send(self.socket)
+        except _BUSY:
+            pass
+        except OSError:
+            self.close()
+            return
+        is_left = self._out.size > 0
+        if is_left != self._is_writing:
+            self._is_writing = is_left
+            if is_left:
+                self._sockets.loop.add_writer(self.fd, self._send_some)
+            else:
+                self._sockets.loop.remove_writer(self.fd)
+        if not self._is_reading:
+            if self._listen() and self._filled > self._parsed:
+                self._parse()
+        elif self._out.size > OUT_BYTES_MAX:
+            self._listen()
+
+    # The end.
+
+    @property
+    def sends_files(self) -> bool:
+        return self._out.has_files
+
+    def close(self) -> None:
+        """Ends the connection now. Answers that are made later go nowhere."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._is_reading:
+            self._sockets.loop.remove_reader(self.fd)
+        if self._is_writing:
+            self._sockets.loop.remove_writer(self.fd)
+        self._is_reading = self._is_writing = False
+        self.socket.close()
+        self._out.clear()
+        self.requests.clear()
+        if self not in self._sockets.used:
+            self.recycle()
+        self._sockets.on_closed(self)
+        if self.on_closed is not None:
+            self.on_closed(self)

@@ -1,0 +1,122 @@
+"""The leader's side of replication: connections of brokers that follow this one, and the frames they are sent.
+
+A follower begins as every client does, on the same port, with a request of its own kind. Who shows another token or
+means another broker is hung up on; so is one that is not in the directory, which dials again soon: one of the two has
+not heard the news yet. Of each follower there is one connection; a newer one takes the place of the older.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+
+from octoloom.core.broker_effects import SendFrame
+from octoloom.core.errors import ProtocolError
+from octoloom.core.log_messages import Follow, Frame, Part, TopicPartition
+from octoloom.core.replication import FRAME_BYTES_MAX, Wanted
+from octoloom.runtime.broker_apis import Request
+from octoloom.runtime.broker_connection import Connection
+from octoloom.runtime.broker_output import Piece
+from octoloom.runtime.broker_state import BrokerState
+from octoloom.storage.segment_search import FileSlice
+from octoloom.wire.replication import (
+    Welcome,
+    decode_from_follower,
+    decode_intro,
+    encode_frame_head,
+    encode_welcome,
+)
+
+COPY_BYTES_MAX = 64 * 1024
+"""Up to so many bytes of a part are read and sent with the rest of the frame."""
+
+_log = logging.getLogger("octoloom.broker")
+
+
+class Followers:
+    def __init__(self, state: BrokerState, me: str) -> None:
+        self._state = state
+        self.me = me
+        self._connections: dict[str, Connection] = {}
+        self._names: dict[Connection, str] = {}
+
+    # Coming and going.
+
+    def on_intro(self, request: Request) -> None:
+        """Lets a follower in: from now on its connection speaks the other language."""
+        connection = request.connection
+        assert isinstance(connection, Connection)
+        intro = decode_intro(request.header, request.frame)
+        if not hmac.compare_digest(intro.token.encode(), self._state.settings.token.encode()):
+            raise ProtocolError("forbidden", f"{intro.broker} does not show this cluster's token")
+        if intro.leader != self.me or len(connection.requests) != 1:
+            raise ProtocolError("other-broker", f"{intro.broker} looks for {intro.leader}, this is {self.me}")
+        if intro.broker not in self._state.directory.brokers:
+            connection.close()  # no fault
+            return
+        older = self._connections.get(intro.broker)
+        if older is not None:
+            older.close()
+        request.respond(encode_welcome(request.header, Welcome(self.me)))
+        self._connections[intro.broker] = connection
+        self._names[connection] = intro.broker
+        connection.take = self._on_frame
+        connection.on_closed = self._on_closed
+        _log.info("%s is followed by %s", self.me, intro.broker)
+
+    def _on_closed(self, connection: Connection) -> None:
+        peer = self._names.pop(connection)
+        if self._connections.get(peer) is connection:
+            del self._connections[peer]
+        self._state.core.streaming.on_follower_down(peer)
+        self._state.soon()
+
+    def _on_frame(self, connection: Connection, frame: memoryview) -> None:
+        message, peer, now = decode_from_follower(frame), self._names[connection], self._state.clock.now()
+        if isinstance(message, Follow):
+            if message.broker != peer:
+                raise ProtocolError("other-broker", f"{peer} speaks for {message.broker}")
+            self._state.core.streaming.on_follow(now, peer, message)
+        else:
+            self._state.core.streaming.on_follower_durable(now, peer, message)
+
+    # Sending.
+
+    def send_frame(self, effect: SendFrame) -> bool:
+        """Sends what is wanted, as much as fits. True: there is more, so flush once more."""
+        parts, pieces = list(effect.verdicts), []
+        sent: list[tuple[TopicPartition, int]] = []
+        left = FRAME_BYTES_MAX
+        for wanted in effect.wanted:
+            if left <= 0:
+                sent.append((wanted.name, wanted.offset))
+                continue
+            part, next_offset, found = self._read(wanted, left)
+            parts.append(part)
+            sent.append((wanted.name, next_offset))
+            if found is not None:
+                left -= found.size
+                copied = found.read() if found.size <= COPY_BYTES_MAX else b""
+                pieces.append(copied if len(copied) == found.size else found)
+        connection = self._connections.get(effect.peer)
+        if connection is not None and parts:
+            out: list[Piece] = [encode_frame_head(Frame(effect.frame, parts)), *pieces]
+            connection.send(out)
+        return self._state.core.streaming.on_sent(effect.peer, sent)
+
+    def _read(self, wanted: Wanted, bytes_max: int) -> tuple[Part, int, FileSlice | None]:
+        name, offset = wanted.name, wanted.offset
+        log = self._state.replicas[name].log
+        if offset < log.start:
+            # Retention has passed the follower. It asks anew and is told where to begin.
+            part = Part(*name, wanted.epoch, offset, 0, wanted.high, wanted.start, verdict="refused")
+            return part, max(wanted.before, offset), None
+        found = log.read(offset, bytes_max, wanted.before) if offset < wanted.before else None
+        size, next_offset = (0, offset) if found is None else (found.size, found.next_offset)
+        return Part(*name, wanted.epoch, offset, size, wanted.high, wanted.start), next_offset, found
+
+    def on_cut(self) -> None:
+        """A log is about to be cut: whoever is being sent some of a file may not get what comes to that place next."""
+        for connection in list(self._names):
+            if connection.sends_files:
+                connection.close()

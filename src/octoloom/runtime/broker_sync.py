@@ -1,0 +1,75 @@
+"""Group commit: one thread syncs all logs that were written to, while the loop goes on.
+
+Whatever is written during a sync waits for the next one, which begins at once. A sync that fails ends the broker: what
+the disk has then is found out by opening the logs anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from octoloom.core.errors import StoreError
+from octoloom.runtime.broker_logs import Replica
+
+Synced = list[tuple[Replica, int, int]]
+"""(replica, its cuts when the sync began, the end that is durable)"""
+
+
+class Syncer:
+    def __init__(self, on_synced: Callable[[Synced], None], on_failed: Callable[[StoreError], None]) -> None:
+        self._on_synced, self._on_failed = on_synced, on_failed
+        self._loop = asyncio.get_running_loop()
+        self._wanted: dict[Replica, None] = {}
+        self._is_running = False
+        self._jobs: SimpleQueue[list[tuple[Replica, int]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="octoloom-sync", daemon=True)
+        self._thread.start()
+
+    def want(self, replica: Replica) -> None:
+        self._wanted[replica] = None
+
+    def start(self) -> None:
+        """Syncs what is wanted, unless a sync runs: then it is next."""
+        if self._wanted and not self._is_running:
+            wanted, self._wanted = self._wanted, {}
+            self._is_running = True
+            self._jobs.put([(replica, replica.cuts) for replica in wanted])
+
+    def forget(self) -> None:
+        self._wanted.clear()
+
+    def close(self) -> None:
+        """Waits for the sync that runs."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    # In the other thread.
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            synced: Synced = []
+            failed: StoreError | None = None
+            for replica, cuts in job:
+                try:
+                    synced.append((replica, cuts, replica.log.sync()))
+                except StoreError as error:
+                    # A log that was closed meanwhile, because its topic is deleted, owes nobody a sync.
+                    if replica.cuts == cuts:
+                        failed = error
+            with contextlib.suppress(RuntimeError):  # the loop is gone, and so is everybody who waited
+                self._loop.call_soon_threadsafe(self._on_done, synced, failed)
+
+    # In the loop again.
+
+    def _on_done(self, synced: Synced, failed: StoreError | None) -> None:
+        self._is_running = False
+        if failed is not None:
+            self._on_failed(failed)
+            return
+        # The next sync runs while the loop tells everybody about this one.
+        self.start()
+        self._on_synced(synced)

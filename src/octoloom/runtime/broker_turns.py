@@ -1,0 +1,208 @@
+"""A broker's turn, at the end of each tick of the loop that brought something.
+
+1. What was admitted and taken is written, one write per log. A write that fails is taken back, and whoever waited for
+   it is told; the broker serves on.
+2. The sync begins, if one is wanted and none runs.
+3. The core says what to do about everything together, and it is done, in order.
+4. Consumers whose time is up are answered, and every connection with something to say sends it, once.
+
+So the cost of a write, a sync or a send is shared by all that came in one tick.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from octoloom.core import broker_effects as do
+from octoloom.core.errors import StoreError
+from octoloom.core.log_messages import Accept, BrokerToRegister, ProposeInSync, Refuse, TopicPartition
+from octoloom.runtime.broker_fetch import Fetch
+from octoloom.runtime.broker_followers import Followers
+from octoloom.runtime.broker_leaders import Leaders
+from octoloom.runtime.broker_logs import Replica
+from octoloom.runtime.broker_produce import Produce
+from octoloom.runtime.broker_sockets import Sockets
+from octoloom.runtime.broker_state import BrokerState
+from octoloom.runtime.broker_sync import Synced, Syncer
+from octoloom.wire.kafka.errors import ErrorCode
+
+FLUSHES_MAX = 64
+"""In one turn; what is left then waits for the next one."""
+
+_log = logging.getLogger("octoloom.broker")
+
+
+class Turns:
+    def __init__(
+        self,
+        state: BrokerState,
+        sockets: Sockets,
+        syncer: Syncer,
+        produce: Produce,
+        fetch: Fetch,
+        followers: Followers,
+        leaders: Leaders,
+        report: Callable[[BrokerToRegister], None],
+    ) -> None:
+        self._state = state
+        self._sockets = sockets
+        self._syncer = syncer
+        self._produce = produce
+        self._fetch = fetch
+        self._followers = followers
+        self._leaders = leaders
+        self._report = report
+        self._failing: dict[TopicPartition, str] = {}
+        """Logs whose last write failed, and why."""
+
+    def take(self) -> None:
+        state = self._state
+        if state.dirty:
+            self._write()
+        self._sockets.recycle()
+        if not state.is_written_durable:
+            self._syncer.start()
+        for _ in range(FLUSHES_MAX):
+            if not self._flush():
+                break
+        else:
+            state.soon()
+        self._fetch.answer_late()
+        self._sockets.flush()
+
+    # Writing.
+
+    def _write(self) -> None:
+        state = self._state
+        dirty, state.dirty = state.dirty, {}
+        for replica in dirty:
+            batches, headers = replica.batches, replica.headers
+            replica.batches, replica.headers = [], []
+            try:
+                replica.log.append(batches, headers)
+            except StoreError as error:
+                self._on_failed_write(replica, error)
+                continue
+            if replica.name in self._failing:
+                del self._failing[replica.name]
+                _log.info("%s-%d can be written again", *replica.name)
+            if replica.partition.leading is not None:
+                state.core.on_admitted(replica.name)
+            if state.is_written_durable:
+                state.core.on_durable(replica.name, replica.log.end)
+            self._syncer.want(replica)
+            self._produce.on_written(replica, 0)
+
+    def _on_failed_write(self, replica: Replica, error: StoreError) -> None:
+        if replica.name not in self._failing:
+            _log.error("%s-%d cannot be written: %s", *replica.name, error)
+        self._failing[replica.name] = str(error)
+        replica.on_cut()
+        tail = replica.tail(self._state.is_written_durable)
+        self._state.core.on_tail(self._state.clock.now(), replica.name, tail, failed=True)
+        self._produce.on_written(replica, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def on_synced(self, synced: Synced) -> None:
+        if self._state.is_written_durable:
+            return
+        for replica, cuts, end in synced:
+            # What was synced before the log was cut says nothing about what came after.
+            if replica.cuts == cuts and self._state.replicas.get(replica.name) is replica:
+                self._state.core.on_durable(replica.name, end)
+        self._state.soon()
+
+    # Obeying.
+
+    def _flush(self) -> bool:
+        """Obeys what the core asks for. True: there is more to ask it."""
+        more = False
+        for effect in self._state.core.flush(self._state.clock.now()):
+            more |= self._obey(effect)
+        return more
+
+    def _obey(self, effect: do.Effect) -> bool:
+        match effect:
+            case do.Acknowledge(answers):
+                self._produce.on_acknowledged(answers)
+            case do.Moved(names):
+                self._fetch.on_moved(names)
+            case do.SendFrame():
+                return self._followers.send_frame(effect)
+            case do.SendDurable(peer, durable):
+                self._leaders.say(peer, durable)
+            case do.SendFollow(peer, follow):
+                self._leaders.say(peer, follow)
+            case do.Report(message):
+                self._tell(message)
+            case do.Dial(peer):
+                self._leaders.dial(peer)
+            case do.HangUp(peer):
+                self._leaders.hang_up(peer)
+            case do.Truncate(name, offset) | do.Reset(name, offset):
+                self._cut(name, offset, isinstance(effect, do.Reset))
+                return True
+            case _:
+                return self._obey_rarely(effect)
+        return False
+
+    def _obey_rarely(self, effect: do.Effect) -> bool:
+        state = self._state
+        match effect:
+            case do.Open(name, info):
+                replica = state.logs.take(name, info, state.core.partitions[name])
+                state.core.on_tail(state.clock.now(), name, replica.tail(state.is_written_durable))
+                return True
+            case do.Close(name, info):
+                self._fetch.on_lost(name)
+                state.logs.drop(name, info)
+                _log.info("%s-%d is deleted", *name)
+            case do.Trim(name, offset):
+                self._trim(name, offset)
+            case do.LeadershipTaken(name, epoch):
+                partition = state.core.partitions[name]
+                _log.info("%s-%d is led here in epoch %d, from offset %d", *name, epoch, partition.end)
+                self._fetch.on_lost(name)
+                for listener in state.listeners:
+                    listener.on_leadership_taken(name, epoch)
+            case do.LeadershipLost(name):
+                _log.info("%s-%d is not led here any more", *name)
+                self._fetch.on_lost(name)
+                for listener in state.listeners:
+                    listener.on_leadership_lost(name)
+            case do.Fault(name, text):
+                _log.critical("%s-%d stops here, somebody has to look: %s", *name, text)
+        return False
+
+    def _cut(self, name: TopicPartition, offset: int, is_reset: bool) -> None:
+        replica = self._state.replicas[name]
+        before = replica.log.end
+        self._followers.on_cut()
+        replica.on_cut()
+        if is_reset:
+            replica.log.reset(offset)
+        else:
+            replica.log.truncate(offset)
+        _log.info("%s-%d is cut from %d to %d to agree with its leader", *name, before, replica.log.end)
+        self._state.core.on_tail(self._state.clock.now(), name, replica.tail(self._state.is_written_durable))
+
+    def _trim(self, name: TopicPartition, offset: int) -> None:
+        replica = self._state.replicas[name]
+        replica.log.trim(min(offset, replica.log.end))
+        self._state.core.on_trimmed(name, replica.log.start)
+
+    def _tell(self, message: BrokerToRegister) -> None:
+        match message:
+            case Accept(transition, ends):
+                _log.info("transition %d is accepted here%s", transition, "".join(map(_end_text, ends)))
+            case Refuse(transition, reason):
+                _log.info("transition %d is refused here: %s", transition, reason)
+            case ProposeInSync(changes):
+                for topic, number, epoch, _, wanted in changes:
+                    _log.info("%s-%d in epoch %d should be in sync: %s", topic, number, epoch, " ".join(wanted))
+        self._report(message)
+
+
+def _end_text(end: tuple[str, int, int, int, int]) -> str:
+    topic, number, epoch, offset, high = end
+    return f"; {topic}-{number} ends in epoch {epoch} at {offset}, committed to {high}"
