@@ -22,11 +22,14 @@ from octoloom.core.register_messages import Ask, Directory, Enlist
 from octoloom.runtime.frames import FramedConnection
 from octoloom.runtime.register_chains import ChainDesk
 from octoloom.runtime.register_desk import Desk, decline
+from octoloom.runtime.register_kafka import RegisterKafka
 from octoloom.runtime.register_logs import LogDesk
 from octoloom.storage.register_store import RegisterStore
 from octoloom.wire.register import REQUEST_FRAME_MAX, Request, decode_request
 
 CONNECTIONS_MAX = 4000
+KAFKA = b"\0"
+"""How a Kafka request begins, and no message of our own."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,14 +48,17 @@ class RegisterServer:
         host: str = "127.0.0.1",
         port: int = 0,
         log_config: LogConfig | None = None,
+        auto_create: bool = True,
     ) -> None:
         self._config = config
         self._log_config = log_config or LogConfig()
+        self._auto_create = auto_create
         self._store_path = store_path
         self._host = host
         self._port = port
         self._store: RegisterStore | None = None
         self._seat()
+        self._kafka: RegisterKafka | None = None
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
@@ -92,6 +98,7 @@ class RegisterServer:
             if self._store_path is not None:
                 self._store = RegisterStore(self._store_path)
             self._seat()
+            self._kafka = RegisterKafka(self._logs, self._flush, self._auto_create)
             self._server = await loop.create_server(self._protocol, self._host, self._port)
         except OSError as error:
             self._close_store()
@@ -108,6 +115,8 @@ class RegisterServer:
         self._hang_up()
         if self._server is not None:
             await self._server.wait_closed()
+        if self._kafka is not None:
+            self._kafka.close()
         self._close_store()
 
     def _hang_up(self) -> None:
@@ -129,7 +138,11 @@ class RegisterServer:
 
     def _on_frames(self, connection: FramedConnection, frames: list[memoryview]) -> None:
         for body in frames:
-            if not connection.closed:
+            if connection.closed:
+                break
+            if self._kafka is not None and body[:1] == KAFKA and self._connections[connection] is None:
+                self._kafka.on_frame(connection, body)
+            else:
                 self._on_request(connection, decode_request(body))
         self._set_timer()
 
@@ -137,6 +150,8 @@ class RegisterServer:
         if isinstance(error, ProtocolError):
             _log.warning("hung up on %s: %s", connection.peer, error)
         self._connections.pop(connection, None)
+        if self._kafka is not None:
+            self._kafka.on_closed(connection)
         for desk in (self._chains, self._logs):
             desk.on_closed(now_ms(), connection)
         self._set_timer()
