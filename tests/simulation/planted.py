@@ -13,13 +13,16 @@ from msgspec import structs
 from octoloom.core import link_messages as say
 from octoloom.core.admission import Door
 from octoloom.core.audience import Audience
+from octoloom.core.backlog import Backlog
 from octoloom.core.chain import Chain
 from octoloom.core.chain_order import ChainOrder
 from octoloom.core.compute import Worker
 from octoloom.core.device_book import DeviceBook
-from octoloom.core.event import Kill
+from octoloom.core.event import Event, Kill
 from octoloom.core.head import Head
+from octoloom.core.journal import JournalReader
 from octoloom.core.neighbours import Neighbours
+from octoloom.core.publishing import Publishing
 from octoloom.core.recorder import Recorder
 from octoloom.core.register_messages import Ready, View, Whole
 from octoloom.core.ring import Ring
@@ -282,3 +285,56 @@ def timer_goes_off_twice(right: Any, self: Head, now: int, space: Space, number:
     timer = space.timers.get(number)
     if timer is not None:
         self.door.put(now, space, "@timer", number, timer.name, timer.payload)
+
+
+# The journal.
+
+
+@plant(Backlog, "publish_anew")
+def heir_publishes_only_what_is_new(right: Any, self: Backlog) -> None:
+    """A new head takes it that the old one has published everything."""
+    self.published = self._entries[-1].version if self._entries else self.journaled
+
+
+@plant(Backlog, "unpublished")
+def forgotten_once_published(right: Any, self: Backlog) -> Any:
+    """What was handed over counts as being in the journal."""
+    entries = right(self)
+    self.on_journaled(self.published)
+    return entries
+
+
+@plant(Publishing, "committable")
+def told_before_it_is_journaled(right: Any, self: Publishing, space: Space) -> int:
+    """Devices do not wait for the journal."""
+    return space.version
+
+
+@plant(JournalReader, "start")
+def generation_begins_without_a_start(right: Any, self: JournalReader) -> Any:
+    """The journal is not told that a generation has taken over."""
+    snapshot = right(self)
+    return structs.replace(snapshot, journaled=snapshot.version, backlog=[])
+
+
+@plant(Space, "hold")
+def deferred_events_not_restored(right: Any, self: Space, events: Any) -> None:
+    """What the app deferred is taken for done once a chain begins anew."""
+
+
+@plant(Backlog, "events_since")
+def newcomer_lacks_consumed_events(right: Any, self: Backlog, version: int) -> list[Event]:
+    """A link that catches up gets the changes without the events that they consumed."""
+    return []
+
+
+@plant(Audience, "welcome")
+def outcomes_told_early(right: Any, self: Audience, connection: int, welcome: Any, hold: int = 0) -> Any:
+    """A device that comes back is told what became of its events before that is committed."""
+    return right(self, connection, welcome)
+
+
+@plant(Publishing, "settled")
+def settled_without_commit(right: Any, self: Publishing, space: Space) -> Any:
+    """What a change settles is told with the next commit, whether or not that is its own."""
+    return list(self._unsettled.pop(space.name, ()))

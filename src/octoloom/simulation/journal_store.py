@@ -78,9 +78,9 @@ class JournalStore:
             if place(space, self.cluster.chain_names) == chain.chain:
                 snapshot, lineage = self.read(space)
                 WitnessedSpace.handed_on[id(snapshot)] = (snapshot, lineage)
-                start = snapshot.backlog[0].start
-                assert start is not None
-                WitnessedSpace.handed_on[id(start)] = (start, lineage)
+                for entry in snapshot.backlog:
+                    if entry.start is not None:
+                        WitnessedSpace.handed_on[id(entry.start)] = (entry.start, lineage)
                 if chain.view.generation == generation:
                     self.cluster.checker.on_restored(generation, space, lineage)
                 snapshots.append(snapshot)
