@@ -17,6 +17,7 @@ COMMANDS = {
     "chain": "chain",
     "register": "register",
     "link": "link",
+    "broker": "broker",
     "token": "token",
     "simulate": "simulate",
     "bench": "bench",
