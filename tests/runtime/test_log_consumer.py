@@ -49,7 +49,14 @@ async def read(client: LogClient, starts: dict[Place, Start], until: dict[Place,
         async for topic, partition, records in consumer:
             assert [record.value for record in records] == [b"%d" % record.offset for record in records]
             found.setdefault((topic, partition), []).extend(record.offset for record in records)
+    assert left_running() == []
     return found
+
+
+def left_running() -> list[str]:
+    """The client's tasks that have not ended."""
+    running = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
+    return [name for name in running if name.startswith(("LogC", "Consumer"))]
 
 
 def test_everything_is_read_up_to_the_end() -> None:
@@ -237,7 +244,6 @@ def test_a_closed_consumer_leaves_nothing_behind() -> None:
                     await asyncio.wait_for(anext(consumer), 0.1)
                 assert client.cluster.connected(1, consumer._lane) is not None
             assert client.cluster.connected(1, consumer._lane) is None
-            running = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
-            assert [name for name in running if name.startswith(("Log", "Consumer"))] == []
+            assert left_running() == []
 
     uvloop.run(main())

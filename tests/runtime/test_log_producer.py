@@ -256,8 +256,68 @@ def test_deadlines_are_kept() -> None:
             assert await producer.send("t", b"b") == (0, 0)
             log.faults[Api.PRODUCE].append("hang")
             with pytest.raises(TimedOut) as caught:
-                await producer.send("t", b"c")
+                await asyncio.wait_for(producer.send("t", b"c"), 10)
             assert caught.value.ambiguous
+
+    uvloop.run(main())
+
+
+def test_what_may_have_been_written_is_not_sent_under_another_id() -> None:
+    async def main() -> None:
+        async with (
+            tiny_log() as log,
+            LogClient(log.bootstrap) as client,
+            Producer(client, timeout_ms=300) as producer,
+        ):
+            await producer.send("t", b"first")
+            log.faults[Api.PRODUCE] += ["mute", "mute"]
+            lost = [producer.send("t", b"a")]
+            await asyncio.sleep(0.1)
+            lost.append(producer.send("t", b"b"))
+            for future in lost:
+                with pytest.raises(TimedOut) as caught:
+                    await asyncio.wait_for(future, 10)
+                assert caught.value.ambiguous
+            # A broker that has left out two answers is of no use any more.
+            client.cluster.hang_up("produce")
+            assert await asyncio.wait_for(producer.send("t", b"c"), 10) == (0, 3)
+            assert values(log) == [b"first", b"a", b"b", b"c"]
+
+    uvloop.run(main())
+
+
+def test_nothing_new_is_sent_while_something_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Backoff, "next_s", lambda _self: 0.1)
+
+    async def main() -> None:
+        async with tiny_log() as log, LogClient(log.bootstrap) as client, Producer(client) as producer:
+            await producer.send("t", b"first")
+            log.asked.clear()
+            log.faults[Api.PRODUCE] += [ErrorCode.NOT_ENOUGH_REPLICAS]
+            written = [producer.send("t", b"0")]
+            await asyncio.sleep(0.03)
+            for number in range(1, 4):
+                written.append(producer.send("t", b"%d" % number))
+                await asyncio.sleep(0.005)
+            assert log.asked[Api.PRODUCE] == 1
+            await asyncio.gather(*written)
+            assert log.asked[Api.PRODUCE] == 3
+
+    uvloop.run(main())
+
+
+def test_records_wait_behind_those_whose_partition_is_not_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octoloom.runtime.log_cluster.METADATA_S", 0.2)
+
+    async def main() -> None:
+        async with tiny_log(partitions=3) as log, LogClient(log.bootstrap) as client, Producer(client) as producer:
+            log.faults[Api.METADATA].append("hang")
+            first = producer.send("t", b"1", key=b"k")
+            await asyncio.sleep(0.05)
+            # Somebody else finds out in the meantime.
+            client.cluster._learn(await LogClient(log.bootstrap).metadata(["t"]), ["t"])
+            second = producer.send("t", b"2", key=b"k")
+            assert [(await first)[1], (await second)[1]] == [0, 1]
 
     uvloop.run(main())
 

@@ -74,7 +74,8 @@ class TinyPartition:
 
 Fault = int | str
 """An error code to answer, or what to do instead of answering:
-`lose` does it and hangs up, `cut` hangs up, `hang` never answers, `move` makes another broker the leader."""
+`lose` does it and hangs up, `mute` does it and goes on, `cut` hangs up, `hang` does nothing any more,
+`move` makes another broker the leader first."""
 
 
 class TinyLog:
@@ -144,6 +145,8 @@ class TinyLog:
             response = await self._answer(broker, header.api, request, fault)
             if fault == "lose":
                 return
+            if fault == "mute":
+                continue
             if header.api != Api.PRODUCE or request.acks:
                 writer.write(cold.encode_response(header, response))
 
