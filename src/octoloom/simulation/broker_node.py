@@ -27,6 +27,7 @@ from octoloom.core.log_messages import (
 from octoloom.core.partition import BatchPlace
 from octoloom.core.register_messages import Beat
 from octoloom.simulation.log_disk import LogDisk, SimBatch, SimLog
+from octoloom.simulation.log_requests import Fetch, Fetched, Frames, Produce, Produced
 from octoloom.simulation.network import Channel
 
 if TYPE_CHECKING:
@@ -36,51 +37,6 @@ BEAT_MS = 100
 RETRY_MS = 60
 SYNC_MS = (1, 12)
 FRAME_BATCHES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Produce:
-    """A producer's batch. `acks` is -1 for all, 1 for the leader alone."""
-
-    number: int
-    name: TopicPartition
-    producer: int
-    epoch: int
-    sequence: int
-    tokens: tuple[str, ...]
-    acks: int
-
-
-@dataclass(frozen=True, slots=True)
-class Produced:
-    number: int
-    error: int
-    offset: int
-    broker: str
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    name: TopicPartition
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    name: TopicPartition
-    error: int
-    batches: tuple[SimBatch, ...]
-    high: int
-    start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """A frame and the batches of its parts."""
-
-    frame: Frame
-    batches: list[list[SimBatch]]
 
 
 @dataclass(slots=True)

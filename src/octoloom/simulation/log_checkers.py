@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from octoloom.core.log_messages import PartitionState, TopicPartition
-from octoloom.simulation.broker_node import BrokerNode, Produce, Produced
+from octoloom.simulation.broker_node import BrokerNode
 from octoloom.simulation.log_disk import SimBatch
+from octoloom.simulation.log_requests import Produce, Produced
 from octoloom.simulation.world import Broken
 
 if TYPE_CHECKING:

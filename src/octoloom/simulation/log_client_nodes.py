@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from octoloom.core.log_messages import TopicPartition
-from octoloom.simulation.broker_node import Fetch, Fetched, Produce, Produced
+from octoloom.simulation.log_requests import Fetch, Fetched, Produce, Produced
 from octoloom.simulation.network import Channel
 
 if TYPE_CHECKING:
