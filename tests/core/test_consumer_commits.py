@@ -315,6 +315,7 @@ def test_a_group_takes_no_requests_while_it_is_being_deleted() -> None:
     desk.obey(desk.coordinator.on_topic_deleted(desk.now, "t"))
     desk.run(6_000)
     assert (desk.state(), desk.coordinator.list_groups()) == ("Dead", [])
+    assert desk.coordinator.describe(GROUP).error is GroupError.GROUP_ID_NOT_FOUND
     desk.store()
     assert desk.answers[ticket].results == ((GROUP, GroupError.NONE),)
     desk.holds = False
@@ -340,6 +341,18 @@ def test_a_group_whose_deletion_is_refused_goes_on(by_time: bool) -> None:
     # What was due is tried again.
     desk.run(STORE_RETRY_MS)
     assert desk.fetch(0, 1) == [-1 if by_time else 1, 2]
+
+
+def test_a_young_group_whose_deletion_is_refused_stays() -> None:
+    desk = Desk()
+    (member,) = desk.stable(None)
+    desk.leave(member)
+    desk.holds = True
+    desk.delete(GROUP)
+    desk.refuse()
+    desk.run(GRACE_MS - 1)
+    assert desk.state() == "Empty"
+    assert desk.held == []
 
 
 def test_a_commit_before_a_deletion_is_stored_and_goes_with_the_group() -> None:

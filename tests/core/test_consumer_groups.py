@@ -57,6 +57,20 @@ def test_many_leave_at_once_and_one_round_follows() -> None:
     assert [desk.answers[ticket].generation for ticket in remaining] == [2, 2]
 
 
+def test_an_id_that_is_given_back_disturbs_nobody() -> None:
+    desk = Desk()
+    (member,) = desk.stable(None)
+    desk.join(fresh_id="mine")
+    assert desk.leave("mine").members[0][1] is GroupError.NONE
+    assert desk.beat(member, 1) is GroupError.NONE
+    assert desk.error(desk.join("mine")) is GroupError.UNKNOWN_MEMBER_ID
+    desk.join(fresh_id="mine too")
+    ticket = desk.join(member)
+    assert desk.waits(ticket)
+    desk.leave("mine too")
+    assert desk.answers[ticket].generation == 2
+
+
 def test_leaving_a_group_that_is_not_there() -> None:
     desk = Desk()
     assert desk.leave("m").members == ((LeavingMember("m"), GroupError.UNKNOWN_MEMBER_ID),)

@@ -161,6 +161,7 @@ def test_the_number_of_groups_is_bounded() -> None:
     desk.join(group="a")
     desk.join(group="b")
     assert desk.error(desk.join(group="c")) is GroupError.GROUP_MAX_SIZE_REACHED
+    assert desk.error(desk.join(group="a")) is GroupError.MEMBER_ID_REQUIRED
     desk.run(SESSION_MS)
     assert desk.error(desk.join(group="c")) is GroupError.MEMBER_ID_REQUIRED
 

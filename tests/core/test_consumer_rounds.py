@@ -28,6 +28,20 @@ def test_a_first_round_waits_for_others_but_not_for_ever() -> None:
     assert {desk.answers[ticket].generation for ticket in tickets} == {1}
 
 
+def test_a_first_round_waits_a_little_for_an_id_that_was_given_out() -> None:
+    desk = Desk()
+    here = desk.join(requires_member_id=False)
+    desk.run(DELAY_MS - 1)
+    desk.join(fresh_id="slow")
+    desk.run(DELAY_MS - 1)
+    assert desk.waits(here)
+    desk.run(1)
+    assert desk.answers[here].generation == 1
+    slow = desk.join("slow")
+    desk.join(desk.answers[here].member)
+    assert desk.answers[slow].generation == 2
+
+
 def test_the_first_to_join_leads_and_is_told_of_all() -> None:
     desk = Desk()
     tickets = [desk.join(requires_member_id=False) for _ in range(3)]

@@ -161,10 +161,10 @@ def expiry_swallows_a_commit(right: Any, self: GroupOffsets, *rest: Any) -> Any:
 
 
 @plant(Commits, "delete")
-def deleted_group_takes_commits(right: Any, self: Commits, groups: Any, *rest: Any) -> None:
+def deleted_group_takes_commits(right: Any, self: Commits, wait: Any) -> None:
     """Until the deletion is stored the group goes on, and then goes with what was committed to it meanwhile."""
-    right(self, groups, *rest)
-    for group in groups:
+    right(self, wait)
+    for group in wait.groups:
         group.state = GroupState.EMPTY
 
 

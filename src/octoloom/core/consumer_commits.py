@@ -87,23 +87,31 @@ class Commits:
 
     # The end of groups.
 
-    def delete(self, groups: list[Group], ticket: int | None = None, answer: DeleteAnswer | None = None) -> None:
-        if not groups and ticket is not None and answer is not None:
-            self._ledger.answer(ticket, answer)
-        if groups:
-            for group in groups:
-                group.state = GroupState.DEAD
-            self._ledger.store([(group_key(group.name), None) for group in groups], Deleting(groups, ticket, answer))
+    @staticmethod
+    def delete_refusal(group: Group | None) -> GroupError:
+        if group is None:
+            return GroupError.GROUP_ID_NOT_FOUND
+        if group.state is GroupState.DEAD:
+            return GroupError.COORDINATOR_NOT_AVAILABLE
+        return GroupError.NONE if group.state is GroupState.EMPTY else GroupError.NON_EMPTY_GROUP
+
+    def delete(self, wait: Deleting) -> None:
+        for group in wait.groups:
+            group.state = GroupState.DEAD
+        if wait.groups:
+            self._ledger.store([(group_key(group.name), None) for group in wait.groups], wait)
+        else:
+            self.confirm_delete(wait)
 
     def confirm_delete(self, wait: Deleting) -> None:
-        if wait.ticket is not None and wait.answer is not None:
+        if wait.ticket is not None:
             self._ledger.answer(wait.ticket, wait.answer)
 
     def refuse_delete(self, now: int, wait: Deleting, error: GroupError) -> None:
         for group in wait.groups:
             group.state = GroupState.EMPTY
             self._timers.set(("retire", group.name, ""), now + STORE_RETRY_MS)
-        if wait.ticket is not None and wait.answer is not None:
+        if wait.ticket is not None:
             results = tuple((name, refused or error) for name, refused in wait.answer.results)
             self._ledger.answer(wait.ticket, DeleteAnswer(results))
 
@@ -114,7 +122,7 @@ class Commits:
         is_old = now >= group.empty_since + self._settings.empty_group_ms
         is_awaited = group.pending or group.offsets.pending
         if is_old and not is_awaited and len(expired) == len(group.offsets.stored):
-            self.delete([group])
+            self.delete(Deleting([group], None, DeleteAnswer(())))
         else:
             self.forget(group, expired)
             self.schedule_retirement(now, group)

@@ -58,14 +58,11 @@ class GroupCoordinator:
     # Membership.
 
     def on_join(self, now: int, ticket: int, request: say.JoinRequest) -> list[Effect]:
-        refusal = self._refusal(request.group)
         group = self._groups.get(request.group) or Group(request.group)
-        is_new = request.group not in self._groups
-        if not refusal and is_new and request.member:
-            refusal = GroupError.UNKNOWN_MEMBER_ID
-        elif not refusal and is_new and len(self._groups) >= self.settings.groups_max:
+        refusal = self._refusal(request.group) or self._joins.refusal(group, request)
+        is_one_more = request.group not in self._groups
+        if not refusal and is_one_more and len(self._groups) >= self.settings.groups_max:
             refusal = GroupError.GROUP_MAX_SIZE_REACHED
-        refusal = refusal or self._joins.refusal(group, request)
         if refusal:
             self._ledger.answer(ticket, say.JoinAnswer(refusal, request.member))
         else:
@@ -117,10 +114,13 @@ class GroupCoordinator:
             self._ledger.answer(ticket, say.LeaveAnswer(refusal))
             return self._ledger.take()
         group = group or Group(request.group)
+        count = len(group.members)
         results = tuple((leaving, self._leave(group, leaving)) for leaving in request.members)
-        if any(error is GroupError.NONE for _, error in results):
+        if len(group.members) < count:
             self._rounds.after_drops(now, group)
-            self._settling.forget_unused(group)
+        else:
+            self._rounds.try_complete(now, group)
+        self._settling.forget_unused(group)
         self._ledger.answer(ticket, say.LeaveAnswer(GroupError.NONE, results))
         return self._ledger.take()
 
@@ -143,11 +143,8 @@ class GroupCoordinator:
         error = self._refusal(request.group)
         if not error and group is None:
             error = GroupError.UNKNOWN_MEMBER_ID
-        elif not error and group is not None and group.state is GroupState.DEAD:
-            error = GroupError.COORDINATOR_NOT_AVAILABLE
-        elif not error and group is not None:
-            error = group.refusal(request.member, request.instance)
-            error = error or group.generation_refusal(request.generation)
+        if not error and group is not None:
+            error = group.refusal(request.member, request.instance) or group.generation_refusal(request.generation)
         return (None, error) if error else (group, error)
 
     def _refusal(self, group: str) -> GroupError:
@@ -197,18 +194,11 @@ class GroupCoordinator:
 
     def on_delete(self, now: int, ticket: int, request: say.DeleteRequest) -> list[Effect]:
         names = dict.fromkeys(request.groups)
-        results = tuple((name, self._refusal(name) or self._delete_refusal(name)) for name in names)
+        refusal = self._commits.delete_refusal
+        results = tuple((name, self._refusal(name) or refusal(self._groups.get(name))) for name in names)
         groups = [self._groups[name] for name, error in results if not error]
-        self._commits.delete(groups, ticket, say.DeleteAnswer(results))
+        self._commits.delete(Deleting(groups, ticket, say.DeleteAnswer(results)))
         return self._ledger.take()
-
-    def _delete_refusal(self, name: str) -> GroupError:
-        group = self._groups.get(name)
-        if group is None:
-            return GroupError.GROUP_ID_NOT_FOUND
-        if group.state is GroupState.DEAD:
-            return GroupError.COORDINATOR_NOT_AVAILABLE
-        return GroupError.NONE if group.state is GroupState.EMPTY else GroupError.NON_EMPTY_GROUP
 
     def describe(self, name: str) -> say.GroupDescription:
         group, refusal = self._groups.get(name), self._refusal(name)

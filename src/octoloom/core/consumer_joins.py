@@ -96,6 +96,7 @@ class Joins:
             group.pending[request.fresh_id] = None
             self._timers.set(("member", group.name, request.fresh_id), now + request.session_timeout_ms)
             self._ledger.answer(ticket, JoinAnswer(GroupError.MEMBER_ID_REQUIRED, request.fresh_id))
+            self._rounds.wait_for_more(now, group)
         else:
             self._admit(now, group, request.fresh_id, ticket, request)
 

@@ -70,8 +70,9 @@ class Forgetting:
 @dataclass(frozen=True, slots=True)
 class Deleting:
     groups: list[Group]
-    ticket: int | None = None
-    answer: DeleteAnswer | None = None
+    ticket: int | None
+    """None if nobody asked for it: its time had come."""
+    answer: DeleteAnswer
 
 
 AboutGroup = Announcing | Assigning | TakingOver | Emptying

@@ -140,7 +140,8 @@ class Group:
 
     @property
     def everybody_joined(self) -> bool:
-        return self.waiting == len(self.members) and not self.pending
+        # The first round has a time of its own to wait for more, and does not wait for those who may be gone.
+        return self.waiting == len(self.members) and (self.is_initial or not self.pending)
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -153,6 +154,8 @@ class Group:
 
     def refusal(self, member_id: str, instance: str | None) -> GroupError:
         """Whether somebody is who it says it is."""
+        if self.state is GroupState.DEAD:
+            return GroupError.COORDINATOR_NOT_AVAILABLE
         if instance is not None and self.instances.get(instance, member_id) != member_id:
             return GroupError.FENCED_INSTANCE_ID
         if member_id not in self.members or (instance is not None and instance not in self.instances):
@@ -236,15 +239,10 @@ class Group:
         """The member joins again, maybe with other protocols or timeouts."""
         self.size -= member.size
         self._count(member.protocols, -1)
-        member.protocols, member.client_id, member.client_host = (
-            request.protocols,
-            request.client_id,
-            request.client_host,
-        )
-        member.session_timeout_ms, member.rebalance_timeout_ms = (
-            request.session_timeout_ms,
-            request.rebalance_timeout_ms,
-        )
+        member.protocols = request.protocols
+        member.client_id, member.client_host = request.client_id, request.client_host
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
         self.size += member.size
         self._count(member.protocols, 1)
 

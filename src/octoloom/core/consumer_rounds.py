@@ -62,9 +62,13 @@ class Rounds:
         self.wait_for_round(group, member, ticket)
         if group.state is not GroupState.PREPARING:
             self.prepare(now, group)
-        elif group.is_initial:
-            group.not_before = min(now + self._settings.initial_delay_ms, group.rebalance_deadline)
+        self.wait_for_more(now, group)
         self.try_complete(now, group)
+
+    def wait_for_more(self, now: int, group: Group) -> None:
+        """Somebody has come to the first round, and where one comes there may be others."""
+        if group.state is GroupState.PREPARING and group.is_initial:
+            group.not_before = min(now + self._settings.initial_delay_ms, group.rebalance_deadline)
 
     def drop(self, group: Group, member_id: str) -> None:
         """Takes a member out; `after_drops` has to follow."""
@@ -169,18 +173,19 @@ class Rounds:
             group.unsynced[member.member_id] = None
         self._timers.set(("sync", group.name, ""), now + group.rebalance_timeout_ms)
 
-    def current(self, group: Group, member: Member) -> JoinAnswer:
-        """What a member is told of the generation that it is in."""
+    def current(self, group: Group, member: Member, leader: str = "", skips: bool = False) -> JoinAnswer:
+        """What a member is told of the generation that it is in; `leader` is whom it is to take for the leader."""
+        leader = leader or group.leader
+        leads = leader == member.member_id
         return JoinAnswer(
             GroupError.NONE,
             member.member_id,
             group.generation,
             group.protocol_type,
             group.protocol,
-            group.leader,
-            members=group.joined_members()
-            if group.leader == member.member_id and group.state is GroupState.COMPLETING
-            else (),
+            leader,
+            skip_assignment=leads and skips,
+            members=group.joined_members() if leads and (skips or group.state is GroupState.COMPLETING) else (),
         )
 
     # Assignments.
@@ -227,7 +232,11 @@ class Rounds:
     # A static member comes back under a new id.
 
     def keep_place(self, group: Group, member: Member, ticket: int, old_id: str, may_skip: bool) -> None:
-        """The generation goes on with the new id in it."""
+        """The generation goes on with the new id in it.
+
+        A leader of older versions is told its former id as the leader's: so it does not assign, which nobody would
+        hear. Version 9 has a flag for this.
+        """
         leader = group.leader if may_skip or group.leader != member.member_id else old_id
         self._store(group, True, TakingOver(group, member, ticket, leader, may_skip))
 
@@ -236,22 +245,7 @@ class Rounds:
         if group.state is not GroupState.STABLE or member.join_ticket != wait.ticket:
             return  # A new round has begun, and the ticket is in it; or somebody else has the place by now.
         group.close_join(member)
-        if error is not GroupError.NONE:
-            self._ledger.answer(wait.ticket, JoinAnswer(error))
-            return
-        # A leader of older versions is told its former id as the leader's: so it does not assign, which nobody would
-        # hear. Version 9 has a flag for this.
-        is_leader = wait.may_skip and group.leader == member.member_id
-        answer = JoinAnswer(
-            GroupError.NONE,
-            member.member_id,
-            group.generation,
-            group.protocol_type,
-            group.protocol,
-            wait.leader,
-            skip_assignment=is_leader,
-            members=group.joined_members() if is_leader else (),
-        )
+        answer = JoinAnswer(error) if error else self.current(group, member, wait.leader, wait.may_skip)
         self._ledger.answer(wait.ticket, answer)
 
     def resume(self, now: int, group: Group, assigned: bool) -> None:
