@@ -21,6 +21,8 @@ from octoloom.wire.kafka.cold import decode_request, encode_response
 if TYPE_CHECKING:
     from octoloom.core.broker import Broker
     from octoloom.runtime.broker_directory import Directory
+    from octoloom.runtime.broker_register import BrokerRegisterClient
+    from octoloom.runtime.broker_register import BrokerRegisterClient
     from octoloom.runtime.broker_settings import BrokerSettings
     from octoloom.runtime.clock import Clock
 
@@ -115,6 +117,14 @@ class Host(Protocol):
     @property
     def id(self) -> str:
         """``name#incarnation`` of this life."""
+
+    @property
+    def register(self) -> BrokerRegisterClient:
+        """Another one in each life."""
+
+    @property
+    def register(self) -> BrokerRegisterClient:
+        """Another one in each life."""
 
     def append(self, name: TopicPartition, batch: bytearray, on_done: OnAppended) -> None:
         """Appends one batch (magic 2, CRC right, no producer id), as a producer with acks=all would.

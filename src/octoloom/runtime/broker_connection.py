@@ -186,7 +186,8 @@ class Connection:
             return
         self._out.put(pieces)
         self._sockets.talking[self] = None
-        self._sockets.soon()
+        if not self._sockets.is_turn:
+            self._sockets.soon()
 
     def flush(self) -> None:
         """Sends as much as the other side takes; the rest follows when it takes more."""

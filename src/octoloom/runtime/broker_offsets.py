@@ -6,20 +6,16 @@ began, "latest" would go back in time, so the answer is to ask again (OFFSET_NOT
 
 from __future__ import annotations
 
-from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 from octoloom.core.partition import Partition
 from octoloom.runtime.broker_apis import Request
 from octoloom.runtime.broker_logs import Replica
 from octoloom.runtime.broker_state import BrokerState
-from octoloom.wire.kafka.cold import error_code
+from octoloom.wire.kafka.compose import compose
 from octoloom.wire.kafka.errors import ErrorCode
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
-_EPOCH_FROM, _THROTTLE_FROM = 4, 2
-_NO_DELAY = timedelta(0)
 
 Found = tuple[int, int, int, int]
 """(error, timestamp, offset, leader epoch)"""
@@ -31,29 +27,22 @@ class Offsets:
 
     def on_list_offsets(self, request: Request) -> None:
         asked: Any = request.decode()
-        version = request.header.version
-        schema = import_module(f"kio.schema.list_offsets.v{version}.response")
-        topics = []
-        for topic in asked.topics:
-            partitions = []
-            for part in topic.partitions:
-                epoch = getattr(part, "current_leader_epoch", -1)
-                error, timestamp, offset, leader_epoch = self._find(
-                    topic.name, part.partition_index, epoch, part.timestamp
-                )
-                more = {"leader_epoch": leader_epoch} if version >= _EPOCH_FROM else {}
-                partitions.append(
-                    schema.ListOffsetsPartitionResponse(
-                        partition_index=part.partition_index,
-                        error_code=error_code(error),
-                        timestamp=timestamp,
-                        offset=offset,
-                        **more,
-                    )
-                )
-            topics.append(schema.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
-        delay = {"throttle_time": _NO_DELAY} if version >= _THROTTLE_FROM else {}
-        request.answer(schema.ListOffsetsResponse(topics=tuple(topics), **delay))
+        topics = [
+            {"name": topic.name, "partitions": [self._listed(topic.name, part) for part in topic.partitions]}
+            for topic in asked.topics
+        ]
+        request.answer(compose(request.header, topics=topics))
+
+    def _listed(self, topic: str, part: Any) -> dict[str, int]:
+        epoch = getattr(part, "current_leader_epoch", -1)
+        error, timestamp, offset, leader_epoch = self._find(topic, part.partition_index, epoch, part.timestamp)
+        return {
+            "partition_index": part.partition_index,
+            "error_code": error,
+            "timestamp": timestamp,
+            "offset": offset,
+            "leader_epoch": leader_epoch,
+        }
 
     def _find(self, topic: str, number: int, epoch: int, timestamp: int) -> Found:
         replica = self._state.logs.replicas.get((topic, number))
@@ -91,21 +80,15 @@ class Offsets:
 
     def on_epoch_end(self, request: Request) -> None:
         asked: Any = request.decode()
-        schema = import_module(f"kio.schema.offset_for_leader_epoch.v{request.header.version}.response")
-        topics = []
-        for topic in asked.topics:
-            partitions = []
-            for part in topic.partitions:
-                error, epoch, end = self._end_of(
-                    topic.topic, part.partition, part.current_leader_epoch, part.leader_epoch
-                )
-                partitions.append(
-                    schema.EpochEndOffset(
-                        error_code=error_code(error), partition=part.partition, leader_epoch=epoch, end_offset=end
-                    )
-                )
-            topics.append(schema.OffsetForLeaderTopicResult(topic=topic.topic, partitions=tuple(partitions)))
-        request.answer(schema.OffsetForLeaderEpochResponse(throttle_time=_NO_DELAY, topics=tuple(topics)))
+        topics = [
+            {"topic": topic.topic, "partitions": [self._ended(topic.topic, part) for part in topic.partitions]}
+            for topic in asked.topics
+        ]
+        request.answer(compose(request.header, topics=topics))
+
+    def _ended(self, topic: str, part: Any) -> dict[str, int]:
+        error, epoch, end = self._end_of(topic, part.partition, part.current_leader_epoch, part.leader_epoch)
+        return {"partition": part.partition, "error_code": error, "leader_epoch": epoch, "end_offset": end}
 
     def _end_of(self, topic: str, number: int, current_epoch: int, epoch: int) -> tuple[int, int, int]:
         replica = self._state.logs.replicas.get((topic, number))

@@ -190,12 +190,15 @@ class Produce:
         assert request is not None
         if request.answered:
             return
-        leaders = {result.leader[0] for result in produced.results if result.leader is not None}
-        endpoints: list[Endpoint] = []
-        if leaders:
-            known = self._state.directory.brokers.values()
-            endpoints = [(broker.id, broker.host, broker.port) for broker in known if broker.id in leaders]
-        request.respond(encode_produce(request.header, produced.results, endpoints))
+        results = produced.results
+        endpoints = self._endpoints(results) if len(results) != 1 or results[0].leader is not None else ()
+        request.respond(encode_produce(request.header, results, endpoints))
+
+    def _endpoints(self, results: list[ProduceResult]) -> list[Endpoint]:
+        """Where the leaders are that the results name."""
+        leaders = [result.leader[0] for result in results if result.leader is not None]
+        known = self._state.directory.brokers.values() if leaders else ()
+        return [(broker.id, broker.host, broker.port) for broker in known if broker.id in leaders]
 
     # Time.
 

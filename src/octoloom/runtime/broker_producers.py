@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 from octoloom.core.log_messages import Allotted
 from octoloom.runtime.broker_apis import Request
 from octoloom.runtime.broker_state import BrokerState
-from octoloom.wire.kafka.cold import error_code
+from octoloom.wire.kafka.compose import compose
 from octoloom.wire.kafka.errors import ErrorCode
 
 BLOCK = 1000
@@ -65,15 +63,8 @@ class ProducerIds:
     def _answer(self, request: Request, error: int, producer_id: int) -> None:
         if request.is_abandoned:
             return
-        schema = import_module(f"kio.schema.init_producer_id.v{request.header.version}.response")
-        request.answer(
-            schema.InitProducerIdResponse(
-                throttle_time=timedelta(0),
-                error_code=error_code(error),
-                producer_id=producer_id,
-                producer_epoch=-1 if error else 0,
-            )
-        )
+        epoch = -1 if error else 0
+        request.answer(compose(request.header, error_code=error, producer_id=producer_id, producer_epoch=epoch))
 
     def close(self) -> None:
         if self._asking is not None:

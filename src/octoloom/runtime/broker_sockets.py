@@ -54,6 +54,8 @@ class Sockets:
         self.loop = asyncio.get_running_loop()
         self.soon = soon
         """Called whenever something came in or is to go out: there should be a turn."""
+        self.is_turn = False
+        """A turn has begun: it ends with sending what is there, and needs no other for it."""
         self.request_bytes_max = request_bytes_max
         self.buffers = Buffers()
         self.counters: Counter[str] = Counter()

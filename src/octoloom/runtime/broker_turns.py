@@ -57,6 +57,13 @@ class Turns:
         """Logs whose last write failed, and why."""
 
     def take(self) -> None:
+        self._sockets.is_turn = True
+        try:
+            self._take()
+        finally:
+            self._sockets.is_turn = False
+
+    def _take(self) -> None:
         state = self._state
         if state.dirty:
             self._write()
