@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from octoloom.core.broker import Broker
     from octoloom.runtime.broker_directory import Directory
     from octoloom.runtime.broker_register import BrokerRegisterClient
-    from octoloom.runtime.broker_register import BrokerRegisterClient
     from octoloom.runtime.broker_settings import BrokerSettings
     from octoloom.runtime.clock import Clock
 
@@ -117,10 +116,6 @@ class Host(Protocol):
     @property
     def id(self) -> str:
         """``name#incarnation`` of this life."""
-
-    @property
-    def register(self) -> BrokerRegisterClient:
-        """Another one in each life."""
 
     @property
     def register(self) -> BrokerRegisterClient:
