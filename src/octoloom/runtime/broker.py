@@ -23,10 +23,12 @@ from octoloom.core.broker import Broker, BrokerConfig
 from octoloom.core.errors import ProtocolError, StoreError
 from octoloom.core.log_messages import BrokerAddress, BrokerToRegister, EnlistBroker, MakeTopic, RegisterToBroker
 from octoloom.core.register_messages import Declined, Leave
+from octoloom.runtime.broker_admin import BrokerAdmin
 from octoloom.runtime.broker_apis import Handlers, Request
 from octoloom.runtime.broker_connection import Connection
 from octoloom.runtime.broker_fetch import Fetch
 from octoloom.runtime.broker_followers import Followers
+from octoloom.runtime.broker_groups import BrokerGroups
 from octoloom.runtime.broker_identity import Identity
 from octoloom.runtime.broker_leaders import Leaders
 from octoloom.runtime.broker_logs import Logs
@@ -36,6 +38,7 @@ from octoloom.runtime.broker_offsets import Offsets
 from octoloom.runtime.broker_produce import Produce
 from octoloom.runtime.broker_producers import ProducerIds
 from octoloom.runtime.broker_register import BrokerRegisterClient
+from octoloom.runtime.broker_services import Services
 from octoloom.runtime.broker_settings import BrokerSettings
 from octoloom.runtime.broker_sockets import Sockets
 from octoloom.runtime.broker_state import BrokerState
@@ -100,6 +103,8 @@ class BrokerServer:
         self._produce, self._fetch, self._offsets = Produce(state), Fetch(state), Offsets(state)
         self._metadata = Metadata(state, self._make_topic)
         self._producers = ProducerIds(state, lambda count: self._register.allot(count))
+        services = Services(state, self._produce, lambda: self.id, lambda: self._register)
+        self._admin, self._groups = BrokerAdmin(services), BrokerGroups(services)
         self._followers = Followers(state, self.id)
         self._leaders = Leaders(state, self._sockets, self.id)
         self._turns = Turns(
@@ -129,6 +134,8 @@ class BrokerServer:
             Api.API_VERSIONS: on_api_versions,
             Api.INIT_PRODUCER_ID: self._producers.on_init,
             REPLICATE: self._followers.on_intro,
+            **self._admin.handlers(),
+            **self._groups.handlers(),
         }
 
     async def stop(self) -> None:
@@ -172,6 +179,8 @@ class BrokerServer:
         self._upkeep.close()
         self._metadata.close()
         self._producers.close()
+        self._admin.close()
+        self._groups.close()
         if self._timer is not None:
             self._timer.cancel()
         self._leaders.forget(self.id)

@@ -16,8 +16,6 @@ from octoloom.core.log_messages import MakeTopic, TopicPartition
 from octoloom.core.topic_admin import OFFSETS_TOPIC
 from octoloom.runtime.broker_directory import Directory
 from octoloom.wire.kafka.apis import RequestHeader
-from octoloom.wire.kafka.cold import encode_response
-from octoloom.wire.kafka.compose import compose
 from octoloom.wire.kafka.errors import ErrorCode
 
 OFFSETS_PARTITIONS = 8
@@ -44,19 +42,18 @@ def needs_offsets_topic(directory: Directory, asked: RequestPayload) -> bool:
     return OFFSETS_TOPIC not in directory.topics and getattr(asked, "key_type", _GROUP) == _GROUP
 
 
-def find_coordinator(header: RequestHeader, asked: Any, directory: Directory) -> bytes:
+def coordinator_values(header: RequestHeader, asked: Any, directory: Directory) -> dict[str, Any]:
+    """The answer to a FindCoordinator, for `compose`."""
     key_type = getattr(asked, "key_type", _GROUP)
-    keys = asked.coordinator_keys if header.version >= _MANY_FROM else [asked.key]
-    found = [{"key": key, **_coordinator(directory, key_type, key)} for key in keys]
     if header.version >= _MANY_FROM:
-        return encode_response(header, compose(header, coordinators=found))
-    return encode_response(header, compose(header, **found[0]))
+        return {"coordinators": [_coordinator(directory, key_type, key) for key in asked.coordinator_keys]}
+    return _coordinator(directory, key_type, asked.key)
 
 
 def _coordinator(directory: Directory, key_type: int, key: str) -> dict[str, Any]:
     partitions = len(directory.partitions(OFFSETS_TOPIC))
     leader = directory.leader(place_of(key, partitions)) if partitions else None
-    nobody = {"node_id": -1, "host": "", "port": -1}
+    nobody = {"key": key, "node_id": -1, "host": "", "port": -1}
     if key_type == _TRANSACTION:
         text = "there are no transactions here: leave transactional.id out"
         return {**nobody, "error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "error_message": text}
@@ -65,13 +62,14 @@ def _coordinator(directory: Directory, key_type: int, key: str) -> dict[str, Any
     if leader is None:
         text = "the group's partition has no leader yet"
         return {**nobody, "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": text}
-    return {"node_id": leader.id, "host": leader.host, "port": leader.port, "error_code": 0, "error_message": None}
+    place = {"node_id": leader.id, "host": leader.host, "port": leader.port}
+    return {"key": key, **place, "error_code": 0, "error_message": None}
 
 
-def describe_cluster(header: RequestHeader, directory: Directory, cluster_id: str) -> bytes:
+def cluster_values(directory: Directory, cluster_id: str) -> dict[str, Any]:
+    """The answer to a DescribeCluster, for `compose`."""
     brokers = [
         {"broker_id": broker.id, "host": broker.host, "port": broker.port} for broker in directory.brokers.values()
     ]
     controller = min((broker.id for broker in directory.brokers.values()), default=-1)
-    response = compose(header, error_code=0, cluster_id=cluster_id, controller_id=controller, brokers=brokers)
-    return encode_response(header, response)
+    return {"error_code": 0, "cluster_id": cluster_id, "controller_id": controller, "brokers": brokers}

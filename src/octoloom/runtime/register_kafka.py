@@ -24,8 +24,8 @@ from octoloom.runtime.broker_settings import BrokerSettings
 from octoloom.runtime.broker_state import BrokerState
 from octoloom.runtime.directory_answers import (
     MAKE_OFFSETS_TOPIC,
-    describe_cluster,
-    find_coordinator,
+    cluster_values,
+    coordinator_values,
     needs_offsets_topic,
 )
 from octoloom.runtime.frames import FramedConnection
@@ -33,6 +33,7 @@ from octoloom.runtime.register_desk import send
 from octoloom.runtime.register_logs import LogDesk
 from octoloom.wire.kafka.api_versions import encode_api_versions
 from octoloom.wire.kafka.apis import Api, parse_header
+from octoloom.wire.kafka.compose import compose
 from octoloom.wire.kafka.errors import ErrorCode
 
 WAITING_MAX = 256
@@ -108,10 +109,10 @@ class RegisterKafka:
         asked = request.decode()
         if needs_offsets_topic(self.directory, asked):
             self._make(MAKE_OFFSETS_TOPIC)
-        request.respond(find_coordinator(request.header, asked, self.directory))
+        request.answer(compose(request.header, **coordinator_values(request.header, asked, self.directory)))
 
     def _on_describe_cluster(self, request: Request) -> None:
-        request.respond(describe_cluster(request.header, self.directory, self.settings.cluster_id))
+        request.answer(compose(request.header, **cluster_values(self.directory, self.settings.cluster_id)))
 
     async def _make_topic(self, topic: str) -> int:
         return self._make(MakeTopic(0, topic))
