@@ -14,7 +14,12 @@ HISTORIES = 2_000
 SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
-RARE = ("kills_before_events", "snapshot_drops_newer_events", "timer_goes_off_twice")
+RARE = (
+    "kills_before_events",
+    "snapshot_drops_newer_events",
+    "timer_goes_off_twice",
+    "generation_begins_without_a_start",
+)
 RARE_BOUND = 6_000
 
 

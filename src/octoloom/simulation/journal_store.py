@@ -44,6 +44,9 @@ class JournalStore:
             self.world.after(RETRY_MS, self._arrive, link, chain, queue)
             return
         if not link.alive and self.world.dice.random() < 0.5:
+            if self.world.dice.random() < 0.5:  # the last words of the dead can take long
+                self.world.after(self.world.dice.randrange(50, 900), self._arrive, link, chain, queue)
+                return
             queue.clear()  # it died with this unsent, and with all that was to follow
         if not queue:
             return
