@@ -8,6 +8,7 @@ import click
 import uvloop
 
 from octoloom.cli.options import PORT, data_option, log_to_stderr
+from octoloom.core.log_register import LogConfig
 from octoloom.core.register import RegisterConfig
 from octoloom.runtime.hosting import serve_register
 from octoloom.runtime.processes import end_with_parent
@@ -15,24 +16,55 @@ from octoloom.runtime.register import RegisterServer
 from octoloom.runtime.supervisor import chain_names
 
 
-@click.command(short_help="Run the register, which orders the chains.")
+@click.command(short_help="Run the register, which orders chains and brokers.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=PORT, default=7070, show_default=True, help="The port for links; 0 is any free one.")
+@click.option(
+    "--port", type=PORT, default=7070, show_default=True, help="The port for links and brokers; 0 is any free one."
+)
 @data_option
 @click.option("--replicas", type=click.IntRange(1), default=3, show_default=True, help="Links per chain.")
 @click.option("--chains", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many chains.")
-def command(host: str, port: int, data: Path, replicas: int, chains: int) -> None:
-    """Run the register, which decides which links form a chain and in which order.
+@click.option(
+    "--topic-replicas",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="Brokers per partition of a new topic, as far as there are so many.",
+)
+@click.option(
+    "--topic-partitions",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="Partitions of a new topic.",
+)
+@click.option("--auto-create/--no-auto-create", default=True, help="Make topics when clients ask for new ones here.")
+def command(
+    host: str,
+    port: int,
+    data: Path,
+    replicas: int,
+    chains: int,
+    topic_replicas: int,
+    topic_partitions: int,
+    auto_create: bool,
+) -> None:
+    """Run the register, which decides which links form a chain and in which order, and which broker leads which
+    partition of a topic.
 
-    What it decides is durable in DATA/register.db. Chains go on while it is down, as long as no link dies.
+    What it decides is durable in DATA/register.db. Chains and topics go on while it is down, as long as no link and no
+    broker dies. Its address works as `bootstrap.servers` for Kafka clients. The log tells of every change of leaders:
+    who was asked, who accepted with which offsets, and what was decided.
 
     \b
     Examples:
       octoloom register
       octoloom register --port 7070 --replicas 3 --data /var/lib/octoloom
+      kcat -b 127.0.0.1:7070 -L
     """
     end_with_parent()
     log_to_stderr()
     config = RegisterConfig(chain_names(chains), replicas)
-    server = RegisterServer(config, data / "register.db", host, port)
+    log_config = LogConfig(topic_partitions, topic_replicas)
+    server = RegisterServer(config, data / "register.db", host, port, log_config, auto_create)
     uvloop.run(serve_register(server, click.echo))
