@@ -74,7 +74,7 @@ class BrokerServer:
         self._name, self._data_dir = name, Path(data_dir)
         self._register_address = register_address
         self._host, self._port, self._advertise = host, port, advertise
-        self._stopped = False
+        self._stopped = self._is_closed = False
         self._rebirth: asyncio.Task[None] | None = None
 
     # Starting and ending.
@@ -97,7 +97,9 @@ class BrokerServer:
         self._damaged = logs.open_all()
         self._identity.begin_life()
         self.state = state = BrokerState(self.settings, Clock(), logs, self._new_core())
-        self._sockets = Sockets(state.soon, self.settings.connections_max, self.settings.request_bytes_max)
+        self._sockets = Sockets(
+            state.soon, self._on_broken, self.settings.connections_max, self.settings.request_bytes_max
+        )
         self._syncer = Syncer(lambda synced: self._sure(lambda: self._turns.on_synced(synced)), self._break)
         self._register = self._new_register()
         self._produce, self._fetch, self._offsets = Produce(state), Fetch(state), Offsets(state)
@@ -117,12 +119,10 @@ class BrokerServer:
             self._leaders,
             self._report,
         )
-        self._upkeep = Upkeep(state, self._produce, self._syncer, self._sure)
+        self._upkeep = Upkeep(state, self._produce, self._turns, self._syncer, self._sure)
         self._handlers = self._all_handlers()
-        state.take_turn = lambda: self._sure(self._take_turn)
+        state.take_turn = lambda: self._sure(self._turns.take)
         await self._sockets.listen(self._host, self._port, self._on_request)
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at: int | None = None
 
     def _all_handlers(self) -> Handlers:
         return {
@@ -140,6 +140,9 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Hangs up on everybody and closes the logs."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         if self._rebirth is not None:
             self._rebirth.cancel()
         self._hang_up()
@@ -181,8 +184,7 @@ class BrokerServer:
         self._producers.close()
         self._admin.close()
         self._groups.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._turns.close()
         self._leaders.forget(self.id)
         self._sockets.close()
 
@@ -200,9 +202,13 @@ class BrokerServer:
             return
         try:
             call()
-        except DamagedLog as damage:
-            self._on_damaged(damage)
         except Exception as error:
+            self._on_broken(error)
+
+    def _on_broken(self, error: Exception) -> None:
+        if isinstance(error, DamagedLog):
+            self._on_damaged(error)
+        else:
             self._break(error)
 
     # What it says of itself.
@@ -263,12 +269,8 @@ class BrokerServer:
         connection.requests.append(request)
         try:
             handler(request)
-        except ProtocolError:
+        except (ProtocolError, DamagedLog, AssertionError):
             raise
-        except DamagedLog as damage:
-            self._on_damaged(damage)
-        except AssertionError as error:
-            self._break(error)
         except Exception as error:
             _log.exception("a request of API %d, version %d failed", header.api, header.version)
             raise ProtocolError("failed", f"{type(error).__name__}: {error}") from error
@@ -313,30 +315,6 @@ class BrokerServer:
         self._register = self._new_register()
         self._register.start()
         self._rebirth = None
-
-    # Turns.
-
-    def _take_turn(self) -> None:
-        self._turns.take()
-        self._arm()
-
-    def _arm(self) -> None:
-        """Wakes up when the core wants to."""
-        due = self.core.deadline()
-        if due == self._timer_at and self._timer is not None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_at = due
-        if due is not None:
-            delay_ms = max(due - self.state.clock.now(), 0)
-            self._timer = self.state.loop.call_later(delay_ms / 1000, self._on_time)
-
-    def _on_time(self) -> None:
-        self._timer = None
-        self._sure(lambda: self.core.on_time(self.state.clock.now()))
-        self.state.soon()
 
 
 def on_api_versions(request: Request) -> None:

@@ -31,7 +31,7 @@ READ_BYTES_MAX = 1024 * 1024
 """What one read takes at most, once the connection is found to be busy."""
 GROWTH = 4
 OUT_BYTES_MAX = 4 * 1024 * 1024
-"""While more than this waits to be sent, nothing more is read."""
+"""While more than this waits to be sent to a client, nothing more is read from it."""
 REQUESTS_MAX = 1024
 """Requests of one connection that may wait for their answers."""
 
@@ -57,6 +57,7 @@ class Connection:
         "closed",
         "fd",
         "on_closed",
+        "out_bytes_max",
         "requests",
         "socket",
         "take",
@@ -69,6 +70,7 @@ class Connection:
         self.take = take
         self.on_closed: Callable[[Connection], None] | None = None
         self.closed = False
+        self.out_bytes_max = OUT_BYTES_MAX
         name = sock.getpeername()
         self.client_host = str(name[0]) if isinstance(name, tuple) else "?"
         self.requests: deque[Request] = deque()
@@ -86,7 +88,7 @@ class Connection:
 
     def _listen(self) -> bool:
         """Reads, or does not, as things are. Answers which."""
-        is_wanted = self._out.size <= OUT_BYTES_MAX and len(self.requests) < REQUESTS_MAX and not self.closed
+        is_wanted = self._out.size <= self.out_bytes_max and len(self.requests) < REQUESTS_MAX and not self.closed
         if is_wanted != self._is_reading:
             self._is_reading = is_wanted
             if is_wanted:
@@ -133,6 +135,9 @@ class Connection:
         except ProtocolError as error:
             self._sockets.on_fault(self, error)
             self.close()
+        except Exception as error:
+            self.close()
+            self._sockets.on_broken(error)
         self._sockets.used[self] = None
         self._sockets.soon()
 
@@ -212,7 +217,7 @@ class Connection:
         if not self._is_reading:
             if self._listen() and self._filled > self._parsed:
                 self._parse()
-        elif self._out.size > OUT_BYTES_MAX:
+        elif self._out.size > self.out_bytes_max:
             self._listen()
 
     # The end.

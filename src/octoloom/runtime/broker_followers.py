@@ -27,6 +27,7 @@ from octoloom.wire.replication import (
     encode_welcome,
 )
 
+OUT_BYTES_MAX = 1 << 40
 COPY_BYTES_MAX = 64 * 1024
 """Up to so many bytes of a part are read and sent with the rest of the frame."""
 
@@ -62,6 +63,8 @@ class Followers:
         self._names[connection] = intro.broker
         connection.take = self._on_frame
         connection.on_closed = self._on_closed
+        # How much is under way to it is the core's to say, and what it says meanwhile should be heard.
+        connection.out_bytes_max = OUT_BYTES_MAX
         _log.info("%s is followed by %s", self.me, intro.broker)
 
     def _on_closed(self, connection: Connection) -> None:

@@ -89,8 +89,8 @@ class Leaders:
         while True:
             with contextlib.suppress(OSError, TimeoutError):
                 await self._call(line)
-                if line.is_up:
-                    backoff.reset()
+            if line.is_up:
+                backoff.reset()
             line.is_up = False
             await asyncio.sleep(backoff.next_s())
 

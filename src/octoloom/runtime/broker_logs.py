@@ -9,6 +9,7 @@ Folders are called ``topic@number-partition``: a topic that was deleted and made
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -218,7 +219,8 @@ class Logs:
         place = (name[0], info.number, name[1])
         log = self._logs.pop(place, None)
         if log is not None:
-            log.close()
+            with contextlib.suppress(StoreError):
+                log.close()
         shutil.rmtree(self._path(place), ignore_errors=True)
 
     def find(self, error: DamagedLog) -> Log | None:

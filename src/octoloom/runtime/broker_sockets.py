@@ -16,7 +16,7 @@ from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.runtime.broker_connection import BUFFER_BYTES, Connection, Take
 
 POOLED_MAX = 256
-BUFFERS_BYTES_MAX = 1024 * 1024 * 1024
+BUFFERS_BYTES_MAX = 512 * 1024 * 1024
 BACKLOG = 1024
 SWEEP_S = 1.0
 ACCEPTS_MAX = 64
@@ -50,8 +50,16 @@ class Buffers:
 
 
 class Sockets:
-    def __init__(self, soon: Callable[[], None], connections_max: int, request_bytes_max: int) -> None:
+    def __init__(
+        self,
+        soon: Callable[[], None],
+        on_broken: Callable[[Exception], None],
+        connections_max: int,
+        request_bytes_max: int,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
+        self.on_broken = on_broken
+        """Called with whatever went wrong that is not the other side's fault."""
         self.soon = soon
         """Called whenever something came in or is to go out: there should be a turn."""
         self.is_turn = False

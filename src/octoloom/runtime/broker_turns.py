@@ -11,12 +11,13 @@ So the cost of a write, a sync or a send is shared by all that came in one tick.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
 from octoloom.core import broker_effects as do
 from octoloom.core.errors import StoreError
-from octoloom.core.log_messages import Accept, BrokerToRegister, ProposeInSync, Refuse, TopicPartition
+from octoloom.core.log_messages import Accept, BrokerToRegister, ProposeInSync, Refuse, TopicInfo, TopicPartition
 from octoloom.runtime.broker_fetch import Fetch
 from octoloom.runtime.broker_followers import Followers
 from octoloom.runtime.broker_leaders import Leaders
@@ -55,6 +56,14 @@ class Turns:
         self._report = report
         self._failing: dict[TopicPartition, str] = {}
         """Logs whose last write failed, and why."""
+        self._unopened: dict[TopicPartition, TopicInfo] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: int | None = None
+        """When the core wants a turn. Once that time has come there is no timer."""
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def take(self) -> None:
         self._sockets.is_turn = True
@@ -62,9 +71,12 @@ class Turns:
             self._take()
         finally:
             self._sockets.is_turn = False
+        self._arm()
 
     def _take(self) -> None:
         state = self._state
+        if self._timer is None and self._due is not None:
+            state.core.on_time(state.clock.now())
         if state.dirty:
             self._write()
         self._sockets.recycle()
@@ -77,6 +89,21 @@ class Turns:
             state.soon()
         self._fetch.answer_late()
         self._sockets.flush()
+
+    def _arm(self) -> None:
+        """Has a turn when the core wants one. A timer costs more than to see that it still fits."""
+        due = self._state.core.deadline()
+        if due == self._due and self._timer is not None:
+            return
+        self.close()
+        self._timer, self._due = None, due
+        if due is not None:
+            delay_ms = max(due - self._state.clock.now(), 0)
+            self._timer = self._state.loop.call_later(delay_ms / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._state.soon()
 
     # Writing.
 
@@ -157,9 +184,7 @@ class Turns:
         state = self._state
         match effect:
             case do.Open(name, info):
-                replica = state.logs.take(name, info, state.core.partitions[name])
-                state.core.on_tail(state.clock.now(), name, replica.tail(state.is_written_durable))
-                return True
+                return self._open(name, info)
             case do.Close(name, info):
                 self._fetch.on_lost(name)
                 state.logs.drop(name, info)
@@ -181,6 +206,26 @@ class Turns:
                 _log.critical("%s-%d stops here, somebody has to look: %s", *name, text)
         return False
 
+    def _open(self, name: TopicPartition, info: TopicInfo) -> bool:
+        """Without space there may be no log yet. Until there is, this broker neither leads nor follows with it."""
+        state = self._state
+        try:
+            replica = state.logs.take(name, info, state.core.partitions[name])
+        except StoreError as error:
+            _log.error("%s-%d cannot be opened: %s", *name, error)
+            self._unopened[name] = info
+            return False
+        state.core.on_tail(state.clock.now(), name, replica.tail(state.is_written_durable))
+        return True
+
+    def open_again(self) -> None:
+        """Tries what could not be opened once more."""
+        unopened, self._unopened = self._unopened, {}
+        for name, info in unopened.items():
+            partition = self._state.core.partitions.get(name)
+            if partition is not None and not partition.opened and self._open(name, info):
+                self._state.soon()
+
     def _cut(self, name: TopicPartition, offset: int, is_reset: bool) -> None:
         replica = self._state.replicas[name]
         before = replica.log.end
@@ -195,7 +240,10 @@ class Turns:
 
     def _trim(self, name: TopicPartition, offset: int) -> None:
         replica = self._state.replicas[name]
-        replica.log.trim(min(offset, replica.log.end))
+        try:
+            replica.log.trim(min(offset, replica.log.end))
+        except StoreError as error:
+            _log.error("%s", error)
         self._state.core.on_trimmed(name, replica.log.start)
 
     def _tell(self, message: BrokerToRegister) -> None:

@@ -18,11 +18,13 @@ from octoloom.runtime.broker_logs import Replica, number_of
 from octoloom.runtime.broker_produce import Produce
 from octoloom.runtime.broker_state import BrokerState
 from octoloom.runtime.broker_sync import Syncer
+from octoloom.runtime.broker_turns import Turns
 
 STEPS = 50
 """A period of saving is cut into so many."""
 STEP_MS_MIN = 20
 TIMEOUTS_MS = 250
+OPEN_MS = 1_000
 RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 
 _log = logging.getLogger("octoloom.broker")
@@ -30,10 +32,16 @@ _log = logging.getLogger("octoloom.broker")
 
 class Upkeep:
     def __init__(
-        self, state: BrokerState, produce: Produce, syncer: Syncer, sure: Callable[[Callable[[], None]], None]
+        self,
+        state: BrokerState,
+        produce: Produce,
+        turns: Turns,
+        syncer: Syncer,
+        sure: Callable[[Callable[[], None]], None],
     ) -> None:
         self._state = state
         self._produce = produce
+        self._turns = turns
         self._syncer = syncer
         self._sure = sure
         self._to_save: deque[TopicPartition] = deque()
@@ -44,6 +52,7 @@ class Upkeep:
         self._every("save", max(settings.snapshot_ms // STEPS, STEP_MS_MIN), self._save_some)
         self._every("retain", settings.retention_check_ms, self._retain)
         self._every("late", TIMEOUTS_MS, self._tell_late)
+        self._every("open", OPEN_MS, self._turns.open_again)
         if self._state.is_written_durable:
             self._every("sync", settings.sync_ms, self._syncer.start)
 
