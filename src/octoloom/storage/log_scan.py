@@ -60,7 +60,11 @@ def first_wrong(view: memoryview, offset: int, end: int, epochs: EpochStarts) ->
     """Where bytes stop being what they should be: the batches from `offset` to `end`, of these epochs. None: never."""
     at = bisect_right(epochs, offset, key=lambda start: start[1]) - 1
     position = 0
-    for position_of, header in whole_batches(view):
+    try:
+        batches = check_batches(view)
+    except CorruptBatch:
+        batches = whole_batches(view)
+    for position_of, header in batches:
         if at + 1 < len(epochs) and epochs[at + 1][1] <= offset:
             at += 1
         if header.base_offset != offset or at < 0 or header.leader_epoch != epochs[at][0]:
