@@ -46,6 +46,17 @@ def test_chunks_of_tiny_batches_and_the_memory_of_the_newest_are_bounded() -> No
     assert index.near(1000 - CHUNK_BATCHES_MAX) is not None
 
 
+def test_what_is_dropped_is_forgotten() -> None:
+    index = SparseIndex(SPACING)
+    for number in range(20):
+        index.add(number, number * 300, number)
+    index.drop_from(3)
+    assert (len(index), index.near(5), index.near(19)) == (3, None, None)
+    index.add(12, 3600, 7)
+    assert (list(index.offsets), list(index.times)) == ([0, 4, 8, 12], [3, 7, 11, 7])
+    assert index.near(12) == (3600, 12)
+
+
 def saved(base: int = 10) -> SavedIndex:
     index = SparseIndex(SPACING)
     for number in range(20):

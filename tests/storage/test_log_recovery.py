@@ -274,6 +274,56 @@ def test_an_index_of_another_segment_is_not_believed(tmp_path: Path) -> None:
     assert first.read_bytes() != second.read_bytes()
 
 
+def test_a_short_segment_is_damage_and_is_not_written_to(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    batches = fill(log, 10)
+    log.close()
+    first = next(tmp_path.glob("*.log"))
+    size = len(batches[0]) * 4 + 7
+    first.write_bytes(first.read_bytes()[:size])
+    log = opened(tmp_path)
+    extra = make_batch(log.end)
+    append(log, [extra])
+    assert read_some(log, 30) == extra
+    assert first.stat().st_size == size
+    log.close()
+    log = opened(tmp_path)
+    assert log.end == 31
+    assert drain(log) == batches[:4]
+
+
+def test_no_index_outlives_what_it_speaks_of(tmp_path: Path) -> None:
+    """A crash right after a truncation, before anything was saved anew."""
+    for offset in (0, 4, 20, 40, 100):
+        place = tmp_path / str(offset)
+        log = opened(place)
+        fill(log, 60)
+        log.close()
+        log = opened(place)
+        end = log.truncate(offset)
+        before = read_all(log)
+        others = [make_batch(end, 90, epoch=7)]
+        append(log, others)
+        log.sync()
+        shutil.copytree(place, tmp_path / "copy")
+        assert read_all(opened(tmp_path / "copy")) == before + others
+        shutil.rmtree(tmp_path / "copy")
+
+
+def test_a_start_that_was_lost_with_its_records_does_not_come_back(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    fill(log, 3)
+    log.trim(5)
+    next(tmp_path.glob("*.log")).write_bytes(b"")
+    log = opened(tmp_path)
+    assert (log.start, log.end) == (0, 0)
+    batches = fill(log, 6)
+    log.close()
+    log = opened(tmp_path)
+    assert log.start == 0
+    assert read_all(log) == batches
+
+
 def test_leftovers_are_cleared_away(tmp_path: Path) -> None:
     log = opened(tmp_path)
     fill(log, 3)

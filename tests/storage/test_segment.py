@@ -21,7 +21,7 @@ COUNT = 40
 def written(path: Path, count: int = COUNT) -> list[bytes]:
     segment = Segment(str(path), 100, SPACING, ReaderCache())
     segment.create()
-    batches = [make_batch(100 + number) for number in range(count)]
+    batches = [make_batch(100 + number, time=1000 + number) for number in range(count)]
     for batch in batches:
         segment.write([batch], len(batch))
         segment.note([read_header(batch)])

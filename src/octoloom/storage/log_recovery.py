@@ -10,6 +10,8 @@ An index on disk says up to which byte its segment was whole and synced. So segm
 
 The cost of opening is one small file for each segment, and a scan of what is unknown: at most what is written between
 two saves of the newest index. A known segment whose index is missing or damaged is scanned as well.
+
+Of the file system this asks that names become durable in the order in which they were made, as a journal keeps it.
 """
 
 from __future__ import annotations
@@ -81,18 +83,19 @@ class _Recovery:
         self._epoch = NO_EPOCH
 
     def run(self) -> list[Segment]:
-        """The segments in order; the last one is pinned, unless a new one has to follow."""
+        """The segments in order. The last one is pinned, unless it is short of what it should hold."""
         saved = [load_index(index_path(self._directory, base), base) for base in self._bases]
         newest = max((at for at, index in enumerate(saved) if index is not None), default=-1)
         for at in range(newest):
             self._known(saved[at], self._bases[at], self._bases[at + 1])
         rest = self._bases[max(newest, 0) :]
-        whole = True
         for at, base in enumerate(rest):
-            if not whole or (at > 0 and base != self._segments[-1].end):
+            if at > 0 and base != self._segments[-1].end:
                 self._set_aside(rest[at:])
                 break
-            whole = self._unknown(saved[newest] if at == 0 and newest >= 0 else None, base, is_last=at + 1 == len(rest))
+            self._unknown(saved[newest] if at == 0 and newest >= 0 else None, base)
+        for segment in self._segments[:-1]:
+            segment.unpin()
         return self._segments
 
     def _new(self, base: int) -> Segment:
@@ -117,7 +120,6 @@ class _Recovery:
             self._scan(segment, saved, next_base)
             if segment.end == next_base:
                 segment.save(segment.saved())
-            segment.unpin()
         self._add(segment)
         if segment.end < next_base:
             segment.damaged(segment.end)
@@ -125,16 +127,15 @@ class _Recovery:
 
     # Unknown ones.
 
-    def _unknown(self, saved: SavedIndex | None, base: int, is_last: bool) -> bool:
-        """Whether the segment is whole to its last byte. If not, it is cut, and nothing may follow."""
+    def _unknown(self, saved: SavedIndex | None, base: int) -> None:
         segment = self._new(base)
         size = os.stat(segment.path).st_size
         if saved is not None:
             segment.adopt(saved)
             if size < saved.size:
-                # Even what was synced is not there. It is read as damaged, and a new segment follows.
+                # Even what was synced is not there. Whoever reads it will find out; writing goes on in a new segment.
                 self._add(segment)
-                return True
+                return
         file = self._scan(segment, saved)
         if segment.size < size:
             set_bytes_aside(self._directory, file, segment.size, segment.end)
@@ -144,10 +145,7 @@ class _Recovery:
             os.fdatasync(file.fd)
             sync_directory(self._directory)
             segment.save(segment.saved())
-        if not is_last and segment.size == size:
-            segment.unpin()
         self._add(segment)
-        return segment.size == size
 
     def _scan(self, segment: Segment, saved: SavedIndex | None, until: int = OFFSET_MAX) -> OpenFile:
         """Reads what the saved index does not know, and pins the segment with what fits."""
