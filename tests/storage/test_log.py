@@ -64,6 +64,15 @@ def test_memory_of_any_kind_can_be_appended(log: Log) -> None:
     assert b"".join(read_all(log)) == whole
 
 
+def test_many_batches_can_come_in_one_piece(log: Log) -> None:
+    batches = [make_batch(offset) for offset in range(20)]
+    log.append([b"".join(batches)], [read_header(batch) for batch in batches])
+    assert read_all(log) == batches
+    found = log.read(7, 1, FAR)
+    assert found is not None
+    assert found.read() == batches[7]
+
+
 def test_more_batches_than_one_write_takes(log: Log) -> None:
     batches = [make_batch(offset, 70) for offset in range(BUFFERS_MAX * 2 + 5)]
     append(log, batches)
@@ -189,7 +198,13 @@ def test_epochs(log: Log) -> None:
     assert {epoch: log.end_of_epoch(epoch) for epoch in ends} == ends
     log.trim(3)
     assert log.epochs == [(5, 3), (6, 4)]
-    assert reopened(log).epochs == [(5, 3), (6, 4)]
+    log = reopened(log)
+    assert log.epochs == [(5, 3), (6, 4)]
+    log.trim(5)
+    assert log.epochs == [(6, 5)]
+    append(log, [make_batch(5, epoch=8)])
+    assert log.epochs == [(8, 5)]
+    assert reopened(log).epochs == [(8, 5)]
 
 
 def test_truncation_ends_at_a_batch_and_can_be_appended_to(log: Log) -> None:

@@ -96,9 +96,12 @@ class Log:
     # Appending.
 
     def append(self, batches: Sequence[Buffer], headers: Sequence[BatchHeader]) -> None:
-        """Batches that are stamped already, in one write, behind all others. They are durable after the next sync."""
+        """Batches that are stamped already, in one write, behind all others. They are durable after the next sync.
+
+        Their bytes may come in other pieces than one for each batch, as long as all of them have a header.
+        """
         self._commit.check()
-        if not batches:
+        if not batches and not headers:
             return
         size, epochs = self._admit(batches, headers)
         segment = self._segments.active
@@ -120,21 +123,22 @@ class Log:
 
     def _admit(self, batches: Sequence[Buffer], headers: Sequence[BatchHeader]) -> tuple[int, EpochStarts]:
         """The size of the batches and the epochs that begin with them, if they follow one another and the log."""
-        if len(batches) != len(headers):
-            raise UsageError(f"{len(batches)} batches with {len(headers)} headers: give each batch its own")
         epochs: EpochStarts = []
         offset, epoch, size = self.end, self.epochs[-1][0] if self.epochs else -1, 0
-        for batch, header in zip(batches, headers, strict=True):
-            if header.base_offset != offset or header.leader_epoch < epoch or header.size != len(batch):
+        for header in headers:
+            if header.base_offset != offset or header.leader_epoch < epoch:
                 raise UsageError(
-                    f"a batch of {len(batch)} bytes, offset {header.base_offset} and epoch {header.leader_epoch} does "
-                    f"not follow offset {offset} and epoch {epoch}: stamp it first"
+                    f"a batch of offset {header.base_offset} and epoch {header.leader_epoch} does not follow "
+                    f"offset {offset} and epoch {epoch}: stamp it first"
                 )
             if header.leader_epoch > epoch:
                 epoch = header.leader_epoch
                 epochs.append((epoch, offset))
             offset = header.next_offset
             size += header.size
+        given = sum(map(len, batches))
+        if size != given:
+            raise UsageError(f"the headers speak of {size} bytes, but there are {given}: give each batch its header")
         if size > APPEND_BYTES_MAX:
             raise UsageError(f"{size} bytes are too much for one append: append at most {APPEND_BYTES_MAX}")
         return size, epochs
