@@ -17,7 +17,8 @@ from tests.storage.log_batches import FAR, SMALL, append, fill, make_batch, quic
 COUNT = 1500
 
 
-def test_one_thread_appends_and_reads_while_another_syncs() -> None:
+@pytest.mark.parametrize("truncates", [False, True])
+def test_one_thread_appends_and_reads_while_another_syncs(truncates: bool) -> None:
     with quick_directory() as path:
         log = Log.open(path / "log", SMALL, ReaderCache(3))
         done, seen, faults = threading.Event(), [0], []
@@ -26,7 +27,7 @@ def test_one_thread_appends_and_reads_while_another_syncs() -> None:
             try:
                 while not done.is_set():
                     end = log.sync()
-                    assert end == log.synced >= seen[-1]
+                    assert truncates or end == log.synced >= seen[-1]
                     seen.append(end)
             except BaseException as fault:
                 faults.append(fault)
@@ -42,7 +43,7 @@ def test_one_thread_appends_and_reads_while_another_syncs() -> None:
             found = log.read(max(0, number - 40), 1, FAR)
             assert found is not None
             assert found.read() == batches[max(0, number - 40)]
-            if number % 200 == 199:
+            if truncates and number % 200 == 199:
                 assert log.truncate(log.end - 5) == log.end
                 del batches[-5:]
                 for offset in range(log.end, log.end + 5):
@@ -165,4 +166,37 @@ def test_a_truncation_that_fails_ends_the_log(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="could not be changed"):
         log.truncate(3)
     with pytest.raises(StoreError, match="could not be changed"):
+        log.sync()
+
+
+def test_a_sync_covers_every_segment_that_was_written_to(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, SMALL)
+    fill(log, 40)
+    found = log.read(20, 1, FAR)
+    assert found is not None
+    break_file(found.fd)
+    with pytest.raises(StoreError, match="could not be synced"):
+        log.sync()
+    assert log.synced == 0
+
+
+def test_new_segments_are_durable_by_name(tmp_path: Path) -> None:
+    """A directory that is not where it was can be written into, through open files, but not be synced."""
+    log = Log.open(tmp_path / "log", SMALL)
+    fill(log, 3)
+    log.sync()
+    (tmp_path / "log").rename(tmp_path / "moved")
+    fill(log, 3)
+    assert log.sync() == 18, "no name is new"
+    (tmp_path / "moved").rename(tmp_path / "log")
+    fill(log, 40)
+    (tmp_path / "log").rename(tmp_path / "moved")
+    with pytest.raises(StoreError, match="could not be synced"):
+        log.sync()
+
+
+def test_a_new_log_is_durable_by_name(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "log", SMALL)
+    (tmp_path / "log").rename(tmp_path / "moved")
+    with pytest.raises(StoreError, match="could not be synced"):
         log.sync()

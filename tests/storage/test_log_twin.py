@@ -50,6 +50,7 @@ class Life:
         self.base = self.start = self.synced = 0
         self.epoch, self.time = 0, 1000
         self.older_indexes: dict[str, bytes] = {}
+        self.durable_names: set[str] = set()
 
     @property
     def end(self) -> int:
@@ -116,14 +117,16 @@ class Life:
             self.older_indexes[path.name] = path.read_bytes()
         assert self.log.sync() == self.end
         self.synced = self.end
+        self.durable_names = {path.name for path in Path(self.log.path).glob("*.log")}
 
     def on_truncate(self, part: int) -> None:
         offset = self.pick(part)
         if offset < self.end:
             self.batches = [batch for batch in self.batches if read_header(batch).next_offset <= offset]
-            self.start, self.synced = min(self.start, self.end), self.end
+            self.start = min(self.start, self.end)
+            assert self.log.truncate(offset) == self.end
+            self.settle()
         assert self.log.truncate(offset) == self.end
-        self.older_indexes.clear()
 
     def on_trim(self, part: int) -> None:
         self.start = self.pick(part)
@@ -145,16 +148,15 @@ class Life:
         self.start = self.log.start
 
     def on_reset(self, part: int) -> None:
-        self.base = self.start = self.synced = self.end + part - 50 if self.end > 50 else part
+        self.base = self.start = self.end + part - 50 if self.end > 50 else part
         self.batches = []
         self.log.reset(self.base)
-        self.older_indexes.clear()
+        self.settle()
 
     def on_reopen(self, _: int) -> None:
         self.log.close()
-        self.synced = self.end
         self.log = Log.open(self.log.path, SETTINGS, self.cache)
-        self.older_indexes.clear()
+        self.settle()
 
     def on_crash(self, seed: int) -> None:
         self.lives += 1
@@ -167,8 +169,8 @@ class Life:
         assert self.synced <= self.log.end <= self.end
         self.batches = [batch for batch in self.batches if read_header(batch).next_offset <= self.log.end]
         assert self.end == self.log.end
-        self.start, self.synced = min(self.start, self.end), self.end
-        self.older_indexes.clear()
+        self.start = min(self.start, self.end)
+        self.settle()
 
     def synced_size(self, path: Path) -> int | None:
         """How many bytes of a segment are sure to survive; None if not even its name is."""
@@ -177,16 +179,25 @@ class Life:
             header = read_header(batch)
             if header.base_offset >= base and header.next_offset <= self.synced:
                 size += header.size
-        return None if base >= self.synced > self.base else min(size, path.stat().st_size)
+        return min(size, path.stat().st_size) if path.name in self.durable_names else None
+
+    def settle(self) -> None:
+        """Everything is durable now, and no older index can come back."""
+        self.synced = self.end
+        self.durable_names = {path.name for path in Path(self.log.path).glob("*.log")}
+        self.older_indexes.clear()
 
 
 def worsen(place: Path, synced: dict[str, int | None], older: dict[str, bytes], dice: random.Random) -> None:
-    """What a loss of power may do to files that were not synced."""
+    """What a loss of power may do to files that were not synced. Names are lost in the order of a file system's
+    journal: the newest first."""
+    lost = False
     for name, sure in sorted(synced.items()):
         path = place / name
         data = path.read_bytes()
         if sure is None:
-            if dice.random() < 0.3:
+            lost = lost or dice.random() < 0.3
+            if lost:
                 path.unlink()
                 continue
             sure = 0
