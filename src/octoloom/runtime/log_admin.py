@@ -181,8 +181,11 @@ async def _ask(client: LogClient, request: RequestPayload, response: type[Respon
         encode(0, "")
     except ProtocolError as error:
         raise UsageError(f"that cannot be asked: {error.detail}") from error
+    api, version = request.__api_key__, request.__version__
     return await client.cluster.ask_any(
-        lambda broker: broker.ask_as(encode, parse, patience_s=ADMIN_S), ADMIN_S, client.cluster.controller
+        lambda broker: broker.ask_as(api, version, encode, parse, patience_s=ADMIN_S),
+        ADMIN_S,
+        client.cluster.controller,
     )
 
 

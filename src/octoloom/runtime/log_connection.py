@@ -50,6 +50,7 @@ class LogConnection:
         self._framed: FramedConnection | None = None
         self._open: deque[_Question] = deque()
         self._correlation = 0
+        self._served: dict[int, tuple[int, int]] = {}
         self._watch: asyncio.TimerHandle | None = None
         self._error: LogError | None = None
         self.deserted = False
@@ -61,8 +62,9 @@ class LogConnection:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._loop.create_connection(self._protocol, host, port)
-                served = await self.ask(Api.API_VERSIONS, (), messages.parse_api_versions)
-            self._check(served)
+                self._served = await self.ask(Api.API_VERSIONS, (), messages.parse_api_versions)
+            for api, version in ASKED.items():
+                self._check(api, version)
         except (OSError, TimeoutError) as error:
             self.abort()
             reason = "it does not answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
@@ -71,12 +73,11 @@ class LogConnection:
             self.abort()
             raise
 
-    def _check(self, served: dict[int, tuple[int, int]]) -> None:
-        for api, version in ASKED.items():
-            first, last = served.get(api, (0, -1))
-            if not first <= version <= last:
-                text = f"the broker at {self.address} does not serve version {version} of {Api(api).name}"
-                raise Unwanted(f"{text}: connect to another one")
+    def _check(self, api: int, version: int) -> None:
+        first, last = self._served.get(api, (0, -1))
+        if not first <= version <= last:
+            text = f"the broker at {self.address} does not serve version {version} of {Api(api).name}"
+            raise Unwanted(f"{text}: connect to another one")
 
     @property
     def closed(self) -> bool:
@@ -99,9 +100,10 @@ class LogConnection:
         return self._post(frame, correlation, lambda answer: messages.read(parse, answer), patience_s)
 
     def ask_as(
-        self, encode: Callable[[int, str], bytes], parse: Parse[T], patience_s: float = 0.0
+        self, api: int, version: int, encode: Callable[[int, str], bytes], parse: Parse[T], patience_s: float = 0.0
     ) -> asyncio.Future[T]:
         """As `ask`, with a frame that `encode` makes of the correlation id and the client's name."""
+        self._check(api, version)
         correlation = self._next()
         return self._post(encode(correlation, self._client_id.decode()), correlation, parse, patience_s)
 
