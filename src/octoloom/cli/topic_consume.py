@@ -1,0 +1,152 @@
+"""`octoloom topic consume`: records as lines on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import stat
+import sys
+import threading
+
+import click
+
+from octoloom.cli.broker_options import bootstrap_option, run
+from octoloom.cli.counting import Counting
+from octoloom.cli.topic_format import Render, json_line, parse_start, renderer
+from octoloom.core.errors import UsageError
+from octoloom.runtime.log_client import LogClient
+from octoloom.runtime.log_consumer import Consumer, Start
+from octoloom.wire.kafka.client_messages import TopicPartition
+
+
+@click.command(short_help="Print the records of a topic.")
+@click.argument("name")
+@click.option(
+    "--from",
+    "-o",
+    "start",
+    default="beginning",
+    show_default=True,
+    metavar="PLACE",
+    help="beginning, end, an offset, -N for the last N, a time like 2026-01-31T12:00, or @MILLISECONDS.",
+)
+@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this; repeatable.")
+@click.option("-c", "count", type=click.IntRange(1), help="End after so many records.")
+@click.option("-e", "to_the_end", is_flag=True, help="End when all is printed that there was at the start.")
+@click.option("-f", "template", metavar="FORMAT", help=r"As kcat: %t topic %p partition %o offset %k key %s value ...")
+@click.option("-K", "separator", metavar="SEP", help="Print the key and SEP in front of each value.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")
+@click.option("-u", "unbuffered", is_flag=True, help="Write each record by itself; so it is in a terminal anyway.")
+@bootstrap_option
+def consume(
+    name: str,
+    start: str,
+    partitions: tuple[int, ...],
+    count: int | None,
+    to_the_end: bool,
+    template: str | None,
+    separator: str | None,
+    as_json: bool,
+    unbuffered: bool,
+    bootstrap: str,
+) -> None:
+    r"""Print the records of the topic NAME, until Ctrl-C or as told.
+
+    A format has %t topic, %p partition, %o offset, %T timestamp, %k key, %K its length, %s value, %S its length,
+    %R the same in 4 bytes, %h headers, %% and the escapes \n \r \t \xNN.
+
+    \b
+    Examples:
+      octoloom topic consume journal -e
+      octoloom topic consume journal --from -10 -f '%p %o %k: %s\n'
+      octoloom topic consume journal --from 2026-01-31T12:00 --json | jq .value
+    """
+    if as_json and (template is not None or separator is not None):
+        raise UsageError("--json is a format of its own: leave out -f and -K")
+    if template is None:
+        template = "%s\\n" if separator is None else "%k" + separator.replace("%", "%%") + "%s\\n"
+    render = json_line if as_json else renderer(template)
+    place = parse_start(start)
+
+    async def work(client: LogClient) -> None:
+        topic = await client.topic(name)
+        unknown = [number for number in partitions if number not in topic.partitions]
+        if unknown:
+            raise UsageError(f"{name} has no partition {unknown[0]}: it has {len(topic.partitions)}, from 0 on")
+        starts = {(name, number): place for number in partitions or sorted(topic.partitions)}
+        await _Reading(render, count, unbuffered or sys.stdout.isatty()).run(client, starts, to_the_end)
+
+    run(bootstrap, work)
+
+
+class _Reading:
+    def __init__(self, render: Render, count: int | None, unbuffered: bool) -> None:
+        self.render, self.left, self.unbuffered = render, count, unbuffered
+        self.counting = Counting("records")
+
+    async def run(self, client: LogClient, starts: dict[TopicPartition, Start], to_the_end: bool) -> None:
+        until = None
+        if to_the_end:
+            until = {place: high for place, (_, high) in (await client.bounds(starts)).items()}
+        pipe = asyncio.ensure_future(closed_pipe())
+        reading = asyncio.ensure_future(self._read(Consumer(client, starts, until=until)))
+        try:
+            await asyncio.wait([pipe, reading], return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+        finally:
+            self.counting.stop()
+            for task in (pipe, reading):
+                task.cancel()
+            await asyncio.gather(pipe, reading, return_exceptions=True)
+
+    async def _read(self, consumer: Consumer) -> None:
+        async with consumer:
+            async for topic, partition, records in consumer:
+                lines = [self.render(topic, partition, record) for record in records[: self.left]]
+                if not write(lines, self.unbuffered):
+                    return
+                self.counting.add(len(lines))
+                if self.left is not None:
+                    self.left -= len(lines)
+                    if self.left <= 0:
+                        return
+
+
+def write(lines: list[bytes], unbuffered: bool) -> bool:
+    """False when nobody reads any more."""
+    out = sys.stdout.buffer
+    try:
+        for piece in lines if unbuffered else [b"".join(lines)]:
+            out.write(piece)
+            out.flush()
+    except BrokenPipeError:
+        # What is left in the buffer must not raise again when the interpreter ends.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+async def closed_pipe() -> None:
+    """Returns when the reader of our pipe has gone, even if there is nothing to write; `| head` ends us so."""
+    gone = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    try:
+        descriptor = sys.stdout.fileno()
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            await gone.wait()
+    except OSError:
+        await gone.wait()
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(descriptor, 0)
+        poll.poll()
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(gone.set)
+
+    threading.Thread(target=watch, daemon=True).start()
+    await gone.wait()

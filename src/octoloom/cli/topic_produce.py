@@ -1,0 +1,198 @@
+"""`octoloom topic produce`: the lines of standard input become records."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+
+import click
+
+from octoloom.cli.broker_options import bootstrap_option, run
+from octoloom.cli.counting import Counting
+from octoloom.cli.topic_format import Line, parse_json_line
+from octoloom.core.errors import UsageError
+from octoloom.runtime.log_client import LogClient
+from octoloom.runtime.log_errors import LogError
+from octoloom.runtime.log_producer import BUFFER_BYTES_MAX, Full, Producer
+from octoloom.wire.kafka.compression import CODECS
+
+CHUNK = 256 * 1024
+CHUNKS_AHEAD_MAX = 4
+LAST_WORDS_S = 5.0
+"""How long an interrupted command waits for what it has read already."""
+
+
+@click.command(short_help="Write lines to a topic.")
+@click.argument("name")
+@click.option("-K", "separator", metavar="SEP", help="What stands between key and value; a line without it has no key.")
+@click.option("-k", "fixed_key", metavar="KEY", help="The key of all records.")
+@click.option("-p", "--partition", type=click.IntRange(0), help="The partition of all records; else by key, or any.")
+@click.option("-H", "headers", multiple=True, metavar="KEY=VALUE", help="A header of all records; may be repeated.")
+@click.option("-z", "codec", type=click.Choice(CODECS), default="none", show_default=True, help="Compression.")
+@click.option("-Z", "empty_is_null", is_flag=True, help="An empty key or value is null.")
+@click.option("--json", "as_json", is_flag=True, help='Lines are {"key", "value", "headers", "partition"}.')
+@bootstrap_option
+def produce(
+    name: str,
+    separator: str | None,
+    fixed_key: str | None,
+    partition: int | None,
+    headers: tuple[str, ...],
+    codec: str,
+    empty_is_null: bool,
+    as_json: bool,
+    bootstrap: str,
+) -> None:
+    """Write the lines of standard input to the topic NAME, each as a record, each once.
+
+    Exits with 0 when all are on the brokers' disks.
+
+    \b
+    Examples:
+      echo hello | octoloom topic produce journal
+      octoloom topic produce journal -K : -z zstd < lines.txt
+      octoloom topic consume journal -e --json | octoloom topic produce copy --json
+    """
+    if as_json and (separator is not None or fixed_key is not None):
+        raise UsageError("--json lines carry their keys: leave out -K and -k")
+    fixed_headers = tuple(_header(text) for text in headers)
+    key = fixed_key.encode() if fixed_key is not None else None
+
+    def parse(line: bytes) -> Line:
+        if as_json:
+            of_key, value, more, place, timestamp = parse_json_line(line)
+            return of_key, value, fixed_headers + more, partition if place is None else place, timestamp
+        of_key, value = split_line(line, key, separator)
+        if empty_is_null:
+            of_key, value = of_key or None, value or None
+        return of_key, value, fixed_headers, partition, None
+
+    async def work(client: LogClient) -> None:
+        await client.topic(name)
+        await _Writing(client, name, codec, parse).run()
+
+    run(bootstrap, work)
+
+
+def split_line(line: bytes, key: bytes | None, separator: str | None) -> tuple[bytes | None, bytes]:
+    if separator:
+        before, found, after = line.partition(separator.encode())
+        if found:
+            return before, after
+    return key, line
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"{text!r} is no header: write KEY=VALUE, as in trace=1")
+    return name, value.encode()
+
+
+class _Writing:
+    def __init__(self, client: LogClient, name: str, codec: str, parse: Callable[[bytes], Line]) -> None:
+        self.client, self.name, self.codec, self.parse = client, name, codec, parse
+        self.counting = Counting("records written")
+        self.error: BaseException | None = None
+
+    async def run(self) -> None:
+        async with Producer(self.client, codec=self.codec) as producer:
+            try:
+                number = 0
+                async for lines in read_lines():
+                    for line in lines:
+                        number += 1
+                        await self._send(producer, number, line)
+            except asyncio.CancelledError:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(producer.flush(), LAST_WORDS_S)
+                raise
+            finally:
+                self.counting.stop()
+            await producer.flush()
+        if self.error is not None:
+            raise self.error
+
+    async def _send(self, producer: Producer, number: int, line: bytes) -> None:
+        if self.error is not None:
+            raise self.error
+        try:
+            key, value, headers, partition, timestamp = self.parse(line)
+        except UsageError as error:
+            raise UsageError(f"line {number}: {error}") from error
+        while True:
+            try:
+                written = producer.send(
+                    self.name, value, key=key, headers=headers, partition=partition, timestamp=timestamp
+                )
+            except Full:
+                await producer.room()
+            else:
+                written.add_done_callback(self._on_written)
+                return
+
+    def _on_written(self, written: asyncio.Future[tuple[int, int]]) -> None:
+        if written.cancelled():
+            return
+        error = written.exception()
+        if error is None:
+            self.counting.add(1)
+        elif self.error is None:
+            self.error = error
+
+
+async def read_lines() -> AsyncIterator[list[bytes]]:
+    """The lines of standard input as they come. A last one without an end counts, too.
+
+    A thread reads: standard input may be a file, a pipe or a terminal, and none of them waits for a loop. It is left
+    behind when the command ends, and it reads no further ahead than `CHUNKS_AHEAD_MAX`.
+    """
+    loop = asyncio.get_running_loop()
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    ahead = threading.Semaphore(CHUNKS_AHEAD_MAX)
+
+    read_some = _reader()
+
+    def read() -> None:
+        chunk: bytes | OSError = b"-"
+        while chunk and not isinstance(chunk, OSError):
+            ahead.acquire()
+            try:
+                chunk = read_some()
+            except OSError as error:
+                chunk = error
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+
+    threading.Thread(target=read, daemon=True).start()
+    rest: list[bytes] = []
+    rest_size = 0
+    while chunk := await chunks.get():
+        ahead.release()
+        if isinstance(chunk, OSError):
+            raise LogError(f"standard input cannot be read ({chunk.strerror})") from chunk
+        *lines, last = chunk.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*rest, lines[0]])
+            rest, rest_size = [], 0
+            yield lines
+        rest.append(last)
+        rest_size += len(last)
+        if rest_size > BUFFER_BYTES_MAX:
+            raise UsageError(f"a line of more than {BUFFER_BYTES_MAX} bytes: cut it up")
+    if line := b"".join(rest):
+        yield [line]
+
+
+def _reader() -> Callable[[], bytes]:
+    """Reads what there is. A buffered reader would be locked by a thread that is left behind in it."""
+    try:
+        descriptor = sys.stdin.fileno()
+    except OSError:
+        buffer = sys.stdin.buffer
+        return lambda: buffer.read(CHUNK)
+    return lambda: os.read(descriptor, CHUNK)

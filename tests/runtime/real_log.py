@@ -1,0 +1,96 @@
+"""A register and brokers as processes of their own, on free ports, for tests of what talks to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from octoloom.runtime.processes import PARENT, parse_ready
+
+STOP_S = 10.0
+
+
+class RealProcess:
+    def __init__(self, name: str, data: Path, *arguments: str) -> None:
+        self.log = data / f"{name}.log"
+        self.facts: dict[str, str] = {}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "octoloom", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, PARENT: str(os.getpid())},
+            )
+        assert self.process.stdout is not None
+        while not self.facts:
+            line = self.process.stdout.readline()
+            if not line:
+                pytest.fail(f"{name} ended before it was ready: {self.log.read_text()[-2000:]}")
+            self.facts = parse_ready(line)
+
+    @property
+    def address(self) -> str:
+        return self.facts["address"]
+
+    def send(self, number: int) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def end(self, number: int) -> None:
+        self.send(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(STOP_S)
+        self.send(signal.SIGKILL)
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class RealLog:
+    def __init__(self, data: Path, brokers: int) -> None:
+        self.data = data
+        self.register = RealProcess("register", data, "register", "--port", "0", "--data", str(data / "register"))
+        self.brokers: dict[int, RealProcess] = {}
+        """By the number that Kafka clients know them by, which is the order in which they first came."""
+        self._ports: dict[int, str] = {}
+        for number in range(1, brokers + 1):
+            self.start(number)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    def start(self, number: int) -> None:
+        """Starts a broker, where it was if it comes back."""
+        name = f"b{number}"
+        port = self._ports.get(number, "0")
+        where = ["--name", name, "--data", str(self.data / name), "--port", port, "--no-auto-create"]
+        self.brokers[number] = RealProcess(name, self.data, "broker", "--register", self.register.address, *where)
+        self._ports[number] = self.brokers[number].address.rpartition(":")[2]
+
+    def kill(self, number: int) -> None:
+        self.brokers.pop(number).end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        for broker in self.brokers.values():
+            broker.send(signal.SIGCONT)
+            broker.end(signal.SIGINT)
+        self.register.end(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def real_log(data: Path, brokers: int = 1) -> Iterator[RealLog]:
+    log = RealLog(data, brokers)
+    try:
+        yield log
+    finally:
+        log.stop()
