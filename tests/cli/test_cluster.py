@@ -72,7 +72,7 @@ class Up:
         return {process["role"]: process["id"] for process in self.until(is_whole)["processes"]}
 
     def urls(self) -> list[str]:
-        return [process["address"] for process in self.status()["processes"] if process["role"] != "register"]
+        return [process["address"] for process in self.status()["processes"] if "ws://" in process["address"]]
 
     def stop(self) -> int:
         if self.process.poll() is None:
@@ -83,7 +83,7 @@ class Up:
 
 
 def is_whole(status: Any) -> bool:
-    chains, links = status["chains"], [p for p in status["processes"] if p["role"] != "register"]
+    chains, links = status["chains"], [p for p in status["processes"] if "ws://" in p["address"]]
     return all(chain["whole"] == chain["links"] == links[0]["view"] for chain in chains) and all(
         process["state"] == "up" and len(chains[0]["links"]) == chains[0]["replicas"] for process in links
     )
@@ -93,7 +93,7 @@ def is_whole(status: Any) -> bool:
 def three(tmp_path: Path) -> Iterator[Up]:
     game = tmp_path / "game.py"
     game.write_text(GAME.replace("STEP", "1"))
-    up = Up(tmp_path / "data", f"{game}:app", "--replicas", "3")
+    up = Up(tmp_path / "data", f"{game}:app", "--replicas", "3", "--brokers", "0")
     yield up
     up.stop()
 
@@ -182,7 +182,7 @@ def test_stopping_ends_all_that_was_started_and_the_directory_can_be_used_again(
     assert octoloom("status", "--data", str(three.data)).returncode == 2
 
     # Fewer links than before: those of the last time are lost for certain, and the register has to believe it.
-    again = Up(three.data, "--replicas", "2")
+    again = Up(three.data, "--replicas", "2", "--brokers", "0")
     try:
         status = again.until(is_whole)
         assert [len(chain["links"]) for chain in status["chains"]] == [2]
@@ -204,7 +204,7 @@ def test_one_replica_is_one_process_and_is_updated_too(tmp_path: Path) -> None:
     up = Up(tmp_path / "data", f"{game}:app", "--reload")
     try:
         status = up.status()
-        assert [process["role"] for process in status["processes"]] == ["register", "head+tail"]
+        assert [process["role"] for process in status["processes"]] == ["register", "broker", "head+tail"]
         assert {process["pid"] for process in status["processes"]} == {up.process.pid}
         assert asyncio.run(add(up.urls(), "ada", 2)) == 2
         refused = octoloom("chain", "kill", "head", "--data", str(up.data))

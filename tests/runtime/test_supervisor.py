@@ -16,16 +16,19 @@ import uvloop
 from octoloom.core.register_messages import Directory
 from octoloom.runtime import cluster_file, status
 from octoloom.runtime.device import Device
+from octoloom.runtime.plan import Plan
 from octoloom.runtime.processes import Child
 from octoloom.runtime.services import Kept
-from octoloom.runtime.supervisor import Cluster, Plan
+from octoloom.runtime.supervisor import Cluster, _free_name
 
 PATIENCE_S = 60.0
 APP = "octoloom.arena:app"
 
 
 def plan(data: Path, **settings: Any) -> Plan:
-    return Plan(data, APP, **{"replicas": 2, "register_port": 0, "device_port": 0, **settings})
+    """Without brokers, where a test does not ask for them."""
+    ports = {"register_port": 0, "device_port": 0, "broker_port": 0}
+    return Plan(data, APP, **{"replicas": 2, "brokers": 0, **ports, **settings})
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -157,7 +160,7 @@ def test_names_are_those_that_the_register_counts_on(tmp_path: Path) -> None:
     async def main() -> None:
         cluster = Cluster(plan(tmp_path, replicas=3), lambda _: None)
         assert cluster._names(Directory(0, {}, {})) == ["link1", "link2", "link3"]
-        assert cluster._free_name(["link1", "link3"]) == "link2"
+        assert _free_name("link", ["link1", "link3"]) == "link2"
         await cluster.stop()
 
     run(main())

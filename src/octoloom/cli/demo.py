@@ -19,10 +19,10 @@ import uvloop
 from octoloom.cli.demo_screen import DemoScreen, Played
 from octoloom.cli.options import APP
 from octoloom.runtime.hosting import first_of
+from octoloom.runtime.plan import Plan
 from octoloom.runtime.players import now_ms
 from octoloom.runtime.proof import Evidence, Verdict, prove
 from octoloom.runtime.stage import Stage
-from octoloom.runtime.supervisor import Plan
 
 REPLICAS = 3
 PLAYER_PROCESSES = 2

@@ -11,9 +11,9 @@ from octoloom.cli.options import PORT, data_option, log_to_stderr
 from octoloom.core.log_register import LogConfig
 from octoloom.core.register import RegisterConfig
 from octoloom.runtime.hosting import serve_register
+from octoloom.runtime.plan import chain_names
 from octoloom.runtime.processes import end_with_parent
 from octoloom.runtime.register import RegisterServer
-from octoloom.runtime.supervisor import chain_names
 
 
 @click.command(short_help="Run the register, which orders chains and brokers.")

@@ -11,7 +11,14 @@ from rich.text import Text
 from octoloom.runtime.status import Chain, Process, Status
 
 WIDTH_PIPED = 100
-COLOURS = {"register": "magenta", "head": "green", "middle": "cyan", "tail": "blue", "learner": "yellow"}
+COLOURS = {
+    "register": "magenta",
+    "broker": "bright_magenta",
+    "head": "green",
+    "middle": "cyan",
+    "tail": "blue",
+    "learner": "yellow",
+}
 
 
 def console() -> Console:
@@ -55,7 +62,10 @@ def _rows(process: Process, address: str) -> list[list[Text | str]]:
     name, pid = process.name, str(process.pid or "?")
     if process.role == "register" or process.state != "up":
         role = process.role if process.state == "up" else process.state
-        return [[role_text("register" if role == "register" else role), name, pid, address, *[""] * 5]]
+        return [[role_text(role), name, pid, address, *[""] * 5]]
+    if process.role == "broker":
+        leads = f"leads {process.leaders} of {process.partitions}"
+        return [[role_text("broker"), name, pid, address, leads, *[""] * 4]]
     rows: list[list[Text | str]] = []
     for place in process.places:
         if place.role != "outside" or len(process.places) == 1:
@@ -74,3 +84,25 @@ def chains_table(chains: list[Chain]) -> Table:
         mark = Text("whole", style="green") if chain.is_whole else Text(f"{missing} to go", style="yellow")
         table.add_row(chain.chain, str(chain.epoch), str(chain.generation), chain_text(chain), mark)
     return table
+
+
+def topics_text(status: Status) -> Text | None:
+    """One line: how many topics there are, and what is not as it should be. None if there is nothing to tell."""
+    topics, brokers = status.topics, [process for process in status.processes if process.role == "broker"]
+    if topics is None or not (topics.topics or brokers):
+        return None
+    if not topics.topics:
+        return Text("no topics")
+    text = Text(f"{_count(topics.topics, 'topic')}, {_count(topics.partitions, 'partition')}: ")
+    if not topics.leaderless and not topics.shrunk:
+        return text + Text("all led, all replicas in sync", style="green")
+    parts = []
+    if topics.leaderless:
+        parts.append(Text(f"{topics.leaderless} without a leader", style="red"))
+    if topics.shrunk:
+        parts.append(Text(f"{topics.shrunk} with a smaller in-sync set", style="yellow"))
+    return text + Text(", ").join(parts)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octoloom.cli.options import data_option, json_option
-from octoloom.cli.screen import chains_table, console, processes_table
+from octoloom.cli.screen import chains_table, console, processes_table, topics_text
 from octoloom.runtime import cluster_file, status
 
 
@@ -30,7 +30,7 @@ register_option = click.option(
 @data_option
 @register_option
 def command(as_json: bool, data: Path, register: str | None) -> None:
-    """Show every process: its role, address, view, epoch, spaces and connections.
+    """Show every process: its role, address, view, epoch, spaces and connections; and how the topics are.
 
     Exits with 2 if nothing runs, and with 1 if a process is down or silent.
 
@@ -48,6 +48,9 @@ def command(as_json: bool, data: Path, register: str | None) -> None:
         screen.print(processes_table(found), soft_wrap=True)
         screen.print()
         screen.print(chains_table(found.chains), soft_wrap=True)
+        if (topics := topics_text(found)) is not None:
+            screen.print()
+            screen.print(topics, soft_wrap=True)
         if found.update:
             screen.print(f"\nupdate: {found.update}")
     if any(process.state != "up" for process in found.processes):

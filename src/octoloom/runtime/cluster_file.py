@@ -22,7 +22,7 @@ LOCK = "lock"
 
 
 class ProcessNote(msgspec.Struct, frozen=True):
-    """One process of the cluster. `kind` is register or link; `pid` 0 means that it is down and about to restart."""
+    """One process of the cluster. `kind` is register, broker or link; `pid` 0 means that it is down and about to restart."""
 
     name: str
     kind: str

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from octoloom.core.errors import OctoloomError
+from octoloom.runtime.broker import BrokerServer
 from octoloom.runtime.cluster_file import ProcessNote
 from octoloom.runtime.link import LinkServer
 from octoloom.runtime.processes import Child, created_at
@@ -28,7 +29,7 @@ News = Callable[[str], None]
 
 
 class Service(Protocol):
-    """A register or a link of a cluster."""
+    """A register, a broker or a link of a cluster."""
 
     name: str
 
@@ -96,7 +97,7 @@ class Kept:
                     self._news(f"{self.name} did not come up: {error}")
 
     async def leave(self) -> None:
-        """Has it hand over its place in its chains, and end."""
+        """Has it hand over its place in its chains, or what it leads, and end."""
         await self._unkeep()
         if self.child is not None:
             self.child.signal(signal.SIGTERM)
@@ -158,6 +159,42 @@ class RegisterHere:
         return ProcessNote(self.name, "register", os.getpid(), created_at(os.getpid()), self.address)
 
 
+class BrokerHere:
+    """A broker, in this process."""
+
+    def __init__(self, name: str, server: BrokerServer, on_broken: Callable[[BaseException], None]) -> None:
+        self.name = name
+        self._server = server
+        self._on_broken = on_broken
+        self._running = False
+
+    @property
+    def id(self) -> str:
+        return self._server.id if self._running else ""
+
+    @property
+    def address(self) -> str:
+        return self._server.address
+
+    async def start(self) -> None:
+        await self._server.start()
+        self._running = True
+        assert self._server.failed is not None
+        self._server.failed.add_done_callback(lambda failed: _on_failed(failed, self._on_broken))
+
+    async def leave(self) -> None:
+        self._running = False
+        await self._server.leave()
+
+    async def stop(self) -> None:
+        if self._running:
+            self._running = False
+            await self._server.stop()
+
+    def note(self) -> ProcessNote:
+        return ProcessNote(self.name, "broker", os.getpid(), created_at(os.getpid()), self.address)
+
+
 class LinkHere:
     """A link, in this process. Its reducers are watched as in a process of their own."""
 
@@ -181,11 +218,7 @@ class LinkHere:
         self._watchdog.start()
         self._running = True
         assert self._server.failed is not None
-        self._server.failed.add_done_callback(self._on_failed)
-
-    def _on_failed(self, failed: asyncio.Future[None]) -> None:
-        if not failed.cancelled() and (error := failed.exception()) is not None:
-            self._on_broken(error)
+        self._server.failed.add_done_callback(lambda failed: _on_failed(failed, self._on_broken))
 
     async def leave(self) -> None:
         await self._server.leave(int(LEAVE_S * 1000))
@@ -203,3 +236,8 @@ class LinkHere:
     def note(self) -> ProcessNote:
         pid = os.getpid()
         return ProcessNote(self.name, "link", pid, created_at(pid), self.address, self._server.peer_address)
+
+
+def _on_failed(failed: asyncio.Future[None], on_broken: Callable[[BaseException], None]) -> None:
+    if not failed.cancelled() and (error := failed.exception()) is not None:
+        on_broken(error)

@@ -15,11 +15,12 @@ import msgspec
 
 from octoloom.core.errors import UsageError
 from octoloom.runtime import stats
+from octoloom.runtime.plan import Plan
 from octoloom.runtime.players import Casting, Progress, Testimony, now_ms
 from octoloom.runtime.processes import Child
 from octoloom.runtime.proof import Evidence, Replica
 from octoloom.runtime.services import News
-from octoloom.runtime.supervisor import Cluster, Plan
+from octoloom.runtime.supervisor import Cluster
 from octoloom.wire.stats import StatsRequest
 
 SPACE = "arena"

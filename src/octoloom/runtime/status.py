@@ -1,4 +1,4 @@
-"""What runs, in which role: the register's directory, and what each link tells of itself, in one picture."""
+"""What runs, in which role: the register's directories, and what all others tell of themselves, in one picture."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import Any
 import msgspec
 
 from octoloom.core.errors import UsageError
+from octoloom.core.log_messages import BrokerAddress, LogDirectory, PartitionState
 from octoloom.core.register_messages import Directory, LinkAddress
 from octoloom.core.roster import name_of
 from octoloom.runtime import register_client, stats
 from octoloom.runtime.cluster_file import ClusterNote, ProcessNote
+from octoloom.runtime.frames import split_address
+from octoloom.runtime.log_connection import LogConnection
+from octoloom.runtime.log_errors import LogError
 from octoloom.wire.stats import StatsRequest
 
 PATIENCE_S = 2.0
+KINDS = ("register", "broker", "link")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -52,6 +57,10 @@ class Process(msgspec.Struct, frozen=True):
     versions: int = 0
     places: list[Place] = []
     restarts: int = 0
+    leaders: int = 0
+    """Of a broker: how many partitions it leads,"""
+    partitions: int = 0
+    """and of how many it keeps a replica."""
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -70,46 +79,97 @@ class Chain(msgspec.Struct, frozen=True):
         return len(self.whole) >= self.replicas and self.whole == self.links
 
 
+class Topics(msgspec.Struct, frozen=True):
+    """All topics together. `shrunk` partitions have fewer replicas in sync than they have replicas."""
+
+    topics: int = 0
+    partitions: int = 0
+    leaderless: int = 0
+    shrunk: int = 0
+
+
 class Status(msgspec.Struct, frozen=True):
     register: str
     processes: list[Process]
     chains: list[Chain]
     app: str = ""
     update: str = ""
+    topics: Topics | None = None
+    """None if the register does not answer."""
 
 
 async def of_register(address: str) -> Status:
     """Everything that the register at `address` knows of."""
-    directory = await register_client.ask(address)
+    directory, log = await asyncio.gather(register_client.ask(address), register_client.ask_log(address))
     register = Process("register", "register", "register", 0, address)
+    brokers = await asyncio.gather(*(_of_broker(broker, log) for broker in log.brokers.values()))
     links = await asyncio.gather(*(_of_link(link, link.pid) for link in directory.links.values()))
-    return Status(address, [register, *_in_order(links, directory)], _chains(directory))
+    processes = [register, *_by_name(brokers), *_in_order(links, directory)]
+    return Status(address, processes, _chains(directory), topics=_topics(log))
 
 
 async def of_cluster(note: ClusterNote) -> Status:
     """Everything that a cluster on this machine consists of; works while its register is down, too."""
     try:
-        directory = await register_client.ask(note.register, PATIENCE_S)
+        directory, log = await asyncio.gather(
+            register_client.ask(note.register, PATIENCE_S), register_client.ask_log(note.register, PATIENCE_S)
+        )
     except UsageError:
-        directory = Directory(0, {}, {})
+        directory, log = Directory(0, {}, {}), LogDirectory(0, {}, {}, [])
     answered = bool(directory.revision)
-    processes = [await _of_note(process, directory, answered) for process in note.processes]
-    register = [process for process in processes if process.role == "register"]
-    links = [process for process in processes if process.role != "register"]
-    return Status(note.register, [*register, *_in_order(links, directory)], _chains(directory), note.app, note.update)
+    processes = await asyncio.gather(*(_of_note(process, directory, log, answered) for process in note.processes))
+    kinds = [process.kind for process in note.processes]
+    of_kind = {kind: [each for each, its in zip(processes, kinds, strict=True) if its == kind] for kind in KINDS}
+    in_order = [*of_kind["register"], *_by_name(of_kind["broker"]), *_in_order(of_kind["link"], directory)]
+    topics = _topics(log) if answered else None
+    return Status(note.register, in_order, _chains(directory), note.app, note.update, topics)
 
 
-async def _of_note(note: ProcessNote, directory: Directory, answered: bool) -> Process:
+async def _of_note(note: ProcessNote, directory: Directory, log: LogDirectory, answered: bool) -> Process:
     if note.kind == "register":
         state = ("up" if answered else "silent") if note.running else "down"
         return Process("register", "register", note.name, note.pid, note.address, state=state, restarts=note.restarts)
-    ids = [link for link in directory.links if name_of(link) == note.name]
-    address = LinkAddress(max(ids, default=f"{note.name}#0"), note.peer, note.address, note.pid)
+    known: list[str] = [*(log.brokers if note.kind == "broker" else directory.links)]
+    its_id = max((each for each in known if name_of(each) == note.name), default=f"{note.name}#0")
     if not note.running:
-        return Process(
-            "down", address.link, note.name, note.pid, note.address, note.peer, "down", restarts=note.restarts
-        )
-    return await _of_link(address, note.pid, note.restarts)
+        return Process("down", its_id, note.name, note.pid, note.address, note.peer, "down", restarts=note.restarts)
+    if note.kind == "broker":
+        host, port = split_address(note.address)
+        return await _of_broker(BrokerAddress(its_id, host, port, "", note.pid), log, note.restarts)
+    return await _of_link(LinkAddress(its_id, note.peer, note.address, note.pid), note.pid, note.restarts)
+
+
+async def _of_broker(address: BrokerAddress, log: LogDirectory, restarts: int = 0) -> Process:
+    place, name = f"{address.host}:{address.port}", name_of(address.broker)
+    state = "up" if await _answers(place) else "silent"
+    role = "broker" if state == "up" else state
+    leaders = sum(its.leader == address.broker for _, _, its in log.partitions)
+    partitions = sum(name in its.replicas for _, _, its in log.partitions)
+    return Process(
+        role, address.broker, name, address.pid, place, state=state, restarts=restarts, leaders=leaders,
+        partitions=partitions,
+    )  # fmt: skip
+
+
+async def _answers(address: str) -> bool:
+    connection = LogConnection(address, "octoloom-status")
+    try:
+        await connection.open(PATIENCE_S)
+    except LogError:
+        return False
+    finally:
+        connection.abort()
+    return True
+
+
+def _topics(log: LogDirectory) -> Topics:
+    states = [state for _, _, state in log.partitions]
+    leaderless = [state for state in states if state.leader not in log.brokers]
+    return Topics(len(log.topics), len(states), len(leaderless), sum(_is_shrunk(state, log) for state in states))
+
+
+def _is_shrunk(state: PartitionState, log: LogDirectory) -> bool:
+    return sum(member in log.brokers for member in state.in_sync) < len(state.replicas)
 
 
 async def _of_link(address: LinkAddress, pid: int, restarts: int = 0) -> Process:
@@ -133,6 +193,10 @@ def _place(chain: str, told: dict[str, Any]) -> Place:
         chain, told["role"], told["epoch"], told["generation"], told["links"], told["whole"], told["spaces"],
         told["connections"], told["versions"],
     )  # fmt: skip
+
+
+def _by_name(brokers: Sequence[Process]) -> list[Process]:
+    return sorted(brokers, key=lambda process: (len(process.name), process.name))
 
 
 def _in_order(links: Sequence[Process], directory: Directory) -> list[Process]:

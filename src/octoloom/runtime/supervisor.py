@@ -1,12 +1,16 @@
-"""A whole cluster on this machine: a register and the links of its chains, kept alive and brought up to date.
+"""A whole cluster on this machine: a register, brokers and the links of its chains, kept alive and up to date.
 
-With one replica the register and the link live in this process; with more, each is a process of its own. What is
-started by an update is always a process of its own, since it has to load the app's code anew.
+With one replica all of them live in this process; with more, each is a process of its own. What is started by an update
+is always a process of its own, since it has to load the app's code anew.
 
-1. A restarted register listens where it did before: that is how the links find it.
-2. The links of a cluster that was stopped are lost for certain, and the register must hear so: the new ones take over
+1. They start in the order in which they need each other: the register, the brokers, the links. A topic that is made
+   before all brokers are there would do with fewer replicas for ever, so the links wait until they are.
+2. A restarted register listens where it did before: that is how the others find it.
+3. The links of a cluster that was stopped are lost for certain, and the register must hear so: the new ones take over
    the old names, whatever their number, before the chain begins a new generation.
-3. In a rolling update an old link ends only when a new one stands in its place.
+4. A broker that holds a replica is started for as long as it does, even if fewer were asked for: its disk is what the
+   topics live on.
+5. In a rolling update an old link ends only when a new one stands in its place.
 """
 
 from __future__ import annotations
@@ -15,58 +19,37 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from octoloom.core.errors import OctoloomError, UsageError
-from octoloom.core.register import RegisterConfig
+from octoloom.core.log_messages import LogDirectory, TopicPartition
 from octoloom.core.register_messages import Directory, View
 from octoloom.core.roster import name_of
 from octoloom.runtime import cluster_file
-from octoloom.runtime.apps import load_app
 from octoloom.runtime.cluster_file import ClusterNote
-from octoloom.runtime.frames import split_address
-from octoloom.runtime.link import LinkServer
+from octoloom.runtime.log_watch import LogWatch
+from octoloom.runtime.parts import Parts
+from octoloom.runtime.plan import Plan
 from octoloom.runtime.processes import created_at
-from octoloom.runtime.register import RegisterServer
-from octoloom.runtime.register_client import RegisterClient, ask
-from octoloom.runtime.services import LEAVE_S, Kept, LinkHere, News, RegisterHere, Service
+from octoloom.runtime.register_client import RegisterClient, ask, ask_log
+from octoloom.runtime.services import Kept, News, Service
 
 WHOLE_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to run. A port of 0 is any free one; links listen on `device_port` and the ports that follow it."""
-
-    data: Path
-    app: str
-    replicas: int = 1
-    chains: int = 1
-    host: str = "127.0.0.1"
-    register_port: int = 7070
-    device_port: int = 7080
-
-    @property
-    def chain_names(self) -> list[str]:
-        return chain_names(self.chains)
-
-
-def chain_names(count: int) -> list[str]:
-    return [f"chain{number}" for number in range(1, count + 1)]
 
 
 class Cluster:
     def __init__(self, plan: Plan, news: News, in_processes: bool = True) -> None:
         self.plan = plan
         self.register: Service | None = None
+        self.brokers: list[Service] = []
         self.links: list[Service] = []
+        self.log: LogWatch | None = None
+        """What the register decides about topics; None without brokers."""
         self.directory: Directory | None = None
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when something ended that cannot be started again in this process."""
         self._news = news
-        self._in_processes = in_processes
+        self._parts = Parts(plan, in_processes, self._on_news, self._on_broken)
         self._lock = cluster_file.lock(plan.data)
         self._follower: RegisterClient | None = None
         self._moved = asyncio.Event()
@@ -79,14 +62,16 @@ class Cluster:
     async def start(self) -> None:
         """Returns once every chain has as many whole links as it should have."""
         try:
-            self.register = self._make_register()
+            self.register = self._parts.register()
             await self.register.start()
-            known = await ask(self.register.address)
-            self._follower = RegisterClient(self.register.address, self._on_directory)
+            address = self.register.address
+            await self._start_brokers(address)
+            known = await ask(address)
+            self._follower = RegisterClient(address, self._on_directory)
             self._follower.start()
             names = self._names(known)
-            self.links = [self._make_link(name, at) for at, name in enumerate(names)]
-            await self._start_links()
+            self.links = [self._parts.link(address, name, at) for at, name in enumerate(names)]
+            await _start(self.links)
             self._write()
             await self.whole()
             for spare in self.links[self.plan.replicas :]:
@@ -97,18 +82,26 @@ class Cluster:
             await self.stop()
             raise
 
-    async def _start_links(self) -> None:
-        # All are waited for, even if one fails, so that none is left half started.
-        results = await asyncio.gather(*(link.start() for link in self.links), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+    async def _start_brokers(self, register: str) -> None:
+        names = self._broker_names(await ask_log(register))
+        if not names:
+            return
+        if len(names) > self.plan.broker_count:
+            self._news(f"{len(names)} brokers are started, since each of them holds a part of the topics in here")
+        self.log = LogWatch(register, self._moved.set)
+        self.log.start()
+        self.brokers = [self._parts.broker(register, name, at) for at, name in enumerate(names)]
+        await _start(self.brokers)
+        await self._soon(self._brokers_are_there, "not all brokers came to the register")
 
     async def stop(self) -> None:
         """Ends everything that was started here, and nothing else."""
         if self._follower is not None:
             await self._follower.stop()
-        await asyncio.gather(*(link.stop() for link in self.links))
+        if self.log is not None:
+            await self.log.stop()
+        for services in (self.links, self.brokers):
+            await asyncio.gather(*(service.stop() for service in services))
         if self.register is not None:
             await self.register.stop()
         self._lock.close()
@@ -121,50 +114,21 @@ class Cluster:
         """The names that the register counts on, and as many more as are needed."""
         names = list(dict.fromkeys(name_of(link) for view in known.views.values() for link in view.links))
         while len(names) < self.plan.replicas:
-            names.append(self._free_name(names))
+            names.append(_free_name("link", names))
         return names
 
-    @staticmethod
-    def _free_name(taken: list[str]) -> str:
-        return next(name for number in range(1, len(taken) + 2) if (name := f"link{number}") not in taken)
-
-    # The parts.
-
-    def _make_register(self) -> Service:
-        plan = self.plan
-        if not self._in_processes:
-            config = RegisterConfig(plan.chain_names, plan.replicas)
-            return RegisterHere(RegisterServer(config, plan.data / "register.db", plan.host, plan.register_port))
-
-        def arguments(facts: dict[str, str]) -> list[str]:
-            port = split_address(facts["address"])[1] if facts else plan.register_port
-            return [
-                "register", "--host", plan.host, "--port", str(port), "--data", str(plan.data),
-                "--replicas", str(plan.replicas), "--chains", str(plan.chains),
-            ]  # fmt: skip
-
-        return Kept("register", "register", arguments, plan.data / "logs" / "register.log", self._on_news)
-
-    def _make_link(self, name: str, at: int, in_process: bool = True) -> Service:
-        assert self.register is not None
-        plan, register = self.plan, self.register.address
-        port = plan.device_port + at if plan.device_port else 0
-        if not self._in_processes and in_process and at == 0:
-            return LinkHere(name, LinkServer(name, register, load_app(plan.app), plan.host, port), self._on_broken)
-
-        def arguments(facts: dict[str, str]) -> list[str]:
-            # Devices may know no other address than the one that this link had before it died.
-            known = int(facts["url"].rpartition(":")[2]) if facts else port
-            return [
-                "link", "--name", name, "--register", register, "--app", plan.app, "--host", plan.host,
-                "--device-port", str(known), "--leave-seconds", str(LEAVE_S),
-            ]  # fmt: skip
-
-        return Kept(name, "link", arguments, plan.data / "logs" / f"{name}.log", self._on_news)
+    def _broker_names(self, known: LogDirectory) -> list[str]:
+        """Those who hold replicas, and as many more as are wanted; none if none is wanted."""
+        if not self.plan.broker_count:
+            return []
+        names = list(dict.fromkeys(name for _, _, state in known.partitions for name in state.replicas))
+        while len(names) < self.plan.broker_count:
+            names.append(_free_name("broker", names))
+        return sorted(names, key=lambda name: (len(name), name))
 
     def _on_broken(self, error: BaseException) -> None:
         if not self.broken.done():
-            self.broken.set_exception(UsageError(f"the link broke ({type(error).__name__}: {error}): see the log"))
+            self.broken.set_exception(UsageError(f"a part of it broke ({type(error).__name__}: {error}): see the log"))
 
     def _on_news(self, text: str) -> None:
         self._news(text)
@@ -191,13 +155,14 @@ class Cluster:
         )
 
     async def whole(self, timeout_s: float = WHOLE_S) -> None:
+        await self._soon(self.is_whole, "the chain did not become whole", timeout_s)
+
+    async def _soon(self, condition: Callable[[], bool], otherwise: str, timeout_s: float = WHOLE_S) -> None:
         try:
-            await asyncio.wait_for(self.until(self.is_whole), timeout_s)
+            await asyncio.wait_for(self.until(condition), timeout_s)
         except TimeoutError as error:
             logs = self.plan.data / "logs"
-            text = (
-                f"the chain did not become whole within {timeout_s:.0f} s: look into {logs} and `octoloom chain show`"
-            )
+            text = f"{otherwise} within {timeout_s:.0f} s: look into {logs} and `octoloom status`"
             raise UsageError(text) from error
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -215,6 +180,28 @@ class Cluster:
         assert isinstance(link, Kept)
         link.kill()
         return link.name
+
+    # What is known of the topics.
+
+    def _brokers_are_there(self) -> bool:
+        there = self.log.names() if self.log is not None else []
+        return all(broker.name in there for broker in self.brokers)
+
+    async def log_whole(self, timeout_s: float = WHOLE_S) -> None:
+        """Returns once every broker is there, and all replicas of every partition are in sync."""
+        await self._soon(self.log_is_whole, "not all replicas of the topics came in sync", timeout_s)
+
+    def log_is_whole(self) -> bool:
+        return self.log is None or (self._brokers_are_there() and self.log.is_whole())
+
+    def kill_leader(self, place: TopicPartition) -> str:
+        """Ends the broker that leads a partition with SIGKILL; answers its name."""
+        leader = self.log.leader(place) if self.log is not None else None
+        broker = next((each for each in self.brokers if leader and each.name == name_of(leader.broker)), None)
+        if not isinstance(broker, Kept):
+            raise UsageError(f"nobody who could be killed leads {place[0]}-{place[1]}: see `octoloom topic describe`")
+        broker.kill()
+        return broker.name
 
     # New code.
 
@@ -238,7 +225,9 @@ class Cluster:
         return self._update.startswith("replacing")
 
     async def _replace(self, old: Service) -> None:
-        new = self._make_link(self._free_name([link.name for link in self.links]), self._free_place(), in_process=False)
+        assert self.register is not None
+        name = _free_name("link", [link.name for link in self.links])
+        new = self._parts.link(self.register.address, name, self._free_place(), in_process=False)
         await new.start()
         self.links.append(new)
         await old.leave()
@@ -274,6 +263,18 @@ class Cluster:
         plan, pid = self.plan, os.getpid()
         note = ClusterNote(
             pid, created_at(pid), self.register.address, plan.app, plan.replicas, plan.chains, self._started_ms,
-            [service.note() for service in (self.register, *self.links)], self._updates, self._update,
+            [service.note() for service in (self.register, *self.brokers, *self.links)], self._updates, self._update,
         )  # fmt: skip
         cluster_file.write(plan.data, note)
+
+
+def _free_name(kind: str, taken: Sequence[str]) -> str:
+    return next(name for number in range(1, len(taken) + 2) if (name := f"{kind}{number}") not in taken)
+
+
+async def _start(services: Sequence[Service]) -> None:
+    # All are waited for, even if one fails, so that none is left half started.
+    results = await asyncio.gather(*(service.start() for service in services), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
