@@ -3,6 +3,8 @@
 The two sides are independent. Players write down each move when they send it, and each outcome when they hear of it.
 The game's state counts the moves that were applied to it and keeps a checksum over their numbers, in order. If a move
 is lost, doubled or swapped anywhere in between, the two do not fit any more.
+
+The journal is a third side (`journal_proof.py`): whoever has nothing but its records must come to the same.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 import msgspec
 
 from octoloom.arena import follow_trail
+from octoloom.runtime.journal_proof import JournalCopy, Made, Reading
 
 DOUBTS_SHOWN = 3
 
@@ -66,6 +69,8 @@ class Evidence(msgspec.Struct):
     replicas_wanted: int
     state: dict[str, Any]
     """The game's state, as one of the replicas holds it."""
+    journal: JournalCopy | None = None
+    """None if none was kept."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -84,13 +89,38 @@ def prove(evidence: Evidence) -> list[Verdict]:
     moves = [move for player in evidence.players for move in player.moves]
     witnesses = f"{len(evidence.players)} players, {len(evidence.observers)} observers"
     once = f"{_applied(moves)} applied, each is in the state once"
-    return [
+    verdicts = [
         _verdict("every event has one outcome", f"{len(moves)} events", _outcomes, evidence),
         _verdict("nothing lost, nothing doubled", once, _counts, evidence),
         _verdict("each player's order kept", f"{len(evidence.players)} players", _order, evidence),
         _verdict("nobody saw the state go back", witnesses, _never_back, evidence),
         _verdict("all replicas agree", f"{len(evidence.replicas)} replicas, {witnesses}", _agree, evidence),
     ]
+    if evidence.journal is not None:
+        verdicts.append(_journal_verdict(evidence, evidence.journal))
+    return verdicts
+
+
+def _journal_verdict(evidence: Evidence, copy: JournalCopy) -> Verdict:
+    reading = Reading(copy, max((replica.version for replica in evidence.replicas), default=0))
+    detail = (
+        f"{len(copy.lines)} records below the high watermark {copy.high} of {copy.place}, {reading.dropped} of them "
+        f"duplicates; versions 1 to {reading.version} give the replicas' state and the players' moves"
+    )
+
+    def doubts(_evidence: Evidence) -> Iterator[str]:
+        yield from reading.doubts
+        yield from reading.differences(digest_of(reading.state) == digest_of(evidence.state), _told(evidence))
+
+    return _verdict("every committed change is in the journal once, in order", detail, doubts, evidence)
+
+
+def _told(evidence: Evidence) -> dict[str, list[Made]]:
+    """What each player was told of its moves, in the order in which they were made."""
+    return {
+        player.witness.name: [Made(move.sequencer, move.number, move.status) for move in player.moves]
+        for player in evidence.players
+    }
 
 
 def _verdict(promise: str, detail: str, doubt: Callable[[Evidence], Iterator[str]], evidence: Evidence) -> Verdict:
