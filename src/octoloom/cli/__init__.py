@@ -15,6 +15,7 @@ COMMANDS = {
     "up": "up",
     "status": "status",
     "chain": "chain",
+    "topic": "topic",
     "register": "register",
     "link": "link",
     "broker": "broker",
