@@ -53,17 +53,27 @@ class OpenFile:
 def append_whole(file: OpenFile, buffers: Sequence[Buffer], position: int, size: int) -> None:
     """Writes `size` bytes at `position`, the file's end. On OSError the file has been cut back to where it was."""
     try:
-        written = 0
-        for first in range(0, len(buffers), BUFFERS_MAX):
-            some = buffers if len(buffers) <= BUFFERS_MAX else buffers[first : first + BUFFERS_MAX]
-            expected = size if some is buffers else sum(map(len, some))
-            count = os.pwritev(file.fd, some, position + written)
-            written += count
-            if count < expected:
-                raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}, {written} of {size} bytes fitted")
+        if len(buffers) <= BUFFERS_MAX:
+            written = os.pwritev(file.fd, buffers, position)
+        else:
+            written = _write_parts(file.fd, buffers, position)
+        if written < size:
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}, {written} of {size} bytes fitted")
     except OSError:
         os.ftruncate(file.fd, position)
         raise
+
+
+def _write_parts(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+    """How much was written. Less than all of it, if a part was not written whole."""
+    written = 0
+    for first in range(0, len(buffers), BUFFERS_MAX):
+        part = buffers[first : first + BUFFERS_MAX]
+        count = os.pwritev(fd, part, position + written)
+        written += count
+        if count < sum(map(len, part)):
+            break
+    return written
 
 
 def sync_directory(path: str) -> None:
