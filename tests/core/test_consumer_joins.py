@@ -68,8 +68,9 @@ def test_a_round_waits_for_an_id_that_was_given_out() -> None:
 
 def test_the_driver_must_pass_a_fresh_id() -> None:
     desk = Desk()
+    (member,) = desk.stable(None)
     desk.join(fresh_id="mine")
-    for bad in ("mine", ""):
+    for bad in ("mine", "", member):
         with pytest.raises(UsageError, match="is no fresh id"):
             desk.join(fresh_id=bad)
 
@@ -111,6 +112,11 @@ def test_a_bad_join_is_refused_and_changes_nothing(
         desk.coordinator.list_groups(),
         desk.coordinator.snapshot_records(),
     )
+
+
+@pytest.mark.parametrize("session_timeout_ms", [6_000, 1_800_000])
+def test_the_bounds_of_the_session_timeout_are_allowed(session_timeout_ms: int) -> None:
+    assert Desk().stable(None, session_timeout_ms=session_timeout_ms) == ["m1"]
 
 
 def test_a_member_needs_a_protocol_that_all_support() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from octoloom.core.consumer_groups import GroupCoordinator
 from octoloom.core.consumer_messages import GroupError
 from octoloom.core.consumer_settings import STORE_RETRY_MS
 from tests.core.consumer_desk import DELAY_MS, GROUP, REBALANCE_MS, SESSION_MS, Desk, subscription
@@ -387,6 +388,8 @@ def test_a_refused_assignment_begins_a_new_round() -> None:
     synced = desk.sync(member, 1, {member: b"1"})
     desk.refuse()
     assert desk.error(synced) is GroupError.REBALANCE_IN_PROGRESS
+    twin = GroupCoordinator.load(desk.now, desk.coordinator.snapshot_records(), desk.settings)
+    assert twin.describe(GROUP).state == "PreparingRebalance"
     ticket = desk.join(member)
     desk.run(STORE_RETRY_MS)
     desk.store()

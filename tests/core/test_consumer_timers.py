@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octoloom.core import consumer_timers
 from octoloom.core.consumer_timers import SLACK, Timers
 
 steps = st.lists(
@@ -12,6 +16,15 @@ steps = st.lists(
 )
 
 
+@pytest.fixture(scope="module", params=[0, SLACK])
+def slack(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Without slack the heap is swept all the time."""
+    consumer_timers.SLACK = request.param
+    yield
+    consumer_timers.SLACK = SLACK
+
+
+@pytest.mark.usefixtures("slack")
 @given(steps)
 def test_timers_go_off_when_their_deadline_has_come(history: list[tuple[str, int, int]]) -> None:
     timers: Timers[int] = Timers()
