@@ -23,21 +23,22 @@ class Syncer:
     def __init__(self, on_synced: Callable[[Synced], None], on_failed: Callable[[StoreError], None]) -> None:
         self._on_synced, self._on_failed = on_synced, on_failed
         self._loop = asyncio.get_running_loop()
-        self._wanted: dict[Replica, None] = {}
+        self._wanted: dict[Replica, int] = {}
+        """With their cuts: what was wanted of a log before it was cut, or closed, is wanted no more."""
         self._is_running = False
         self._jobs: SimpleQueue[list[tuple[Replica, int]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="octoloom-sync", daemon=True)
         self._thread.start()
 
     def want(self, replica: Replica) -> None:
-        self._wanted[replica] = None
+        self._wanted[replica] = replica.cuts
 
     def start(self) -> None:
         """Syncs what is wanted, unless a sync runs: then it is next."""
         if self._wanted and not self._is_running:
             wanted, self._wanted = self._wanted, {}
             self._is_running = True
-            self._jobs.put([(replica, replica.cuts) for replica in wanted])
+            self._jobs.put(list(wanted.items()))
 
     def forget(self) -> None:
         self._wanted.clear()
