@@ -7,7 +7,8 @@ Inputs are told as they come (`on_…`, `produce`); `flush` says what to do abou
 3. a write that failed, a log that was opened, cut or reset is answered by `on_tail`;
 4. a log that turns out to be damaged ends this broker's life: the driver cuts the log, makes a new core under a new
    incarnation, and tells the register what was damaged;
-5. what other brokers say goes to `streaming` (they follow us) or to `following` (we follow them).
+5. what other brokers say goes to `streaming` (they follow us) or to `following` (we follow them). Of each that follows
+   us there is one connection: a newer one ends the older, and `on_follower_down` comes before its first word.
 """
 
 from __future__ import annotations
