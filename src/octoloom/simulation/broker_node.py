@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 BEAT_MS = 100
 RETRY_MS = 60
 SYNC_MS = (1, 12)
+SLOW_SYNC_MS = (60, 250)
 FRAME_BATCHES = 4
 
 
@@ -117,6 +118,12 @@ class BrokerNode:
             self.leaders[peer] = channel
             self.core.following.on_leader_up(self.world.now, peer)
             self._tick_soon()
+        elif channel.purpose == "follow":
+            peer = channel.other(self).name
+            if peer in self.followers:
+                self.followers[peer].close(self)
+                self.core.streaming.on_follower_down(peer)
+            self.followers[peer] = channel
 
     def on_close(self, channel: Channel) -> None:
         peer = channel.other(self).name
@@ -167,7 +174,6 @@ class BrokerNode:
             case Allotted() | AdminDone():
                 pass
             case Follow():
-                self.followers[channel.other(self).name] = channel
                 self.core.streaming.on_follow(now, data.broker, data)
             case Durable():
                 self.core.streaming.on_follower_durable(now, channel.other(self).name, data)
@@ -244,7 +250,8 @@ class BrokerNode:
         if not self._syncing:
             self._syncing = True
             self._sync_ends = {name: len(log.batches) for name, log in self.logs.items()}
-            self.world.after(self.world.dice.randint(*SYNC_MS), self._on_synced)
+            sync_ms = SLOW_SYNC_MS if self.disk.slow else SYNC_MS
+            self.world.after(self.world.dice.randint(*sync_ms), self._on_synced)
 
     def _on_synced(self) -> None:
         if not self.alive or self.paused or not self._syncing:
@@ -343,6 +350,7 @@ class BrokerNode:
         else:
             log.truncate(offset)
         self._sync_ends.pop(name, None)  # a sync that runs says nothing about what comes after the cut
+        self.cluster.checker.on_cut(name)
         self.core.on_tail(self.world.now, name, log.tail())
 
     def _send_frame(self, effect: do.SendFrame) -> bool:

@@ -6,7 +6,8 @@
 4. nothing uncommitted is read: whatever a consumer saw is in the final logs;
 5. order is kept: a producer's records lie in the order in which it sent them;
 6. in one epoch of a partition one broker acknowledges, and it is the one that the register named;
-7. once faults stop, every partition has a leader, all replicas are in sync, and everything sent is acknowledged.
+7. whatever is committed is on the disk of everybody whom the register counts in sync, as long as disks are whole;
+8. once faults stop, every partition has a leader, all replicas are in sync, and everything sent is acknowledged.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from octoloom.core.log_messages import PartitionState, TopicPartition
+from octoloom.core.roster import incarnation_of, name_of
 from octoloom.simulation.broker_node import BrokerNode
 from octoloom.simulation.log_disk import SimBatch
 from octoloom.simulation.log_requests import Produce, Produced
@@ -32,6 +34,8 @@ class LogChecker:
         """What somebody was told about an offset."""
         self._acknowledged: dict[tuple[TopicPartition, int], str] = {}
         self._read: dict[tuple[TopicPartition, int], str] = {}
+        self._committed: dict[TopicPartition, SimBatch] = {}
+        """The last batch of each partition that was committed, by anybody."""
         self.forgotten: dict[str, None] = {}
         """Topics that were deleted."""
 
@@ -42,6 +46,7 @@ class LogChecker:
         leader = self._leaders.setdefault((place, state.epoch), state.leader)
         if leader != state.leader:
             raise Broken(f"one leader: {leader} and {state.leader} lead {place} in epoch {state.epoch}")
+        self._check_disks(place)
 
     def on_acknowledged(self, broker: BrokerNode, request: Produce, offset: int, epoch: int) -> None:
         """A broker commits a batch, whether or not its producer hears of it."""
@@ -65,10 +70,28 @@ class LogChecker:
             self._read[name, batch.place.base_offset + number] = token
 
     def on_high(self, broker: BrokerNode, name: TopicPartition) -> None:
-        """Everything below a leader's watermark is on the disk of everybody whom the register counts in sync."""
         partition = broker.core.partitions[name]
         if broker.logs[name].durable < partition.high:
             raise Broken(f"durable first: {broker.name} commits {name} up to {partition.high} before its own disk")
+        last, known = broker.logs[name].batch_before(partition.high), self._committed.get(name)
+        if last is not None and (known is None or known.place.next_offset < partition.high):
+            self._committed[name] = last
+            self._check_disks(name)
+
+    def on_cut(self, name: TopicPartition) -> None:
+        self._check_disks(name)
+
+    def _check_disks(self, name: TopicPartition) -> None:
+        """A disk that has lost something stands for nobody who wrote there before, and need not hold it."""
+        saved = self._cluster.register.disk
+        last, state, info = self._committed.get(name), saved.partitions.get(name), saved.topics.get(name[0])
+        if last is None or state is None or info is None:
+            return
+        for member in state.in_sync:
+            disk = self._cluster.disks[name_of(member)]
+            log = disk.logs.get((name[0], info.number, name[1]))
+            if incarnation_of(member) > disk.lost_with and (log is None or not log.holds(last)):
+                raise Broken(f"committed is kept: {member} is in sync in {name} and its disk lacks {last}")
 
     def on_fault(self, broker: BrokerNode, text: str) -> None:
         raise Broken(f"committed is kept: {broker.name} stops: {text}")

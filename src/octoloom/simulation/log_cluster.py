@@ -32,7 +32,7 @@ class LogCluster:
             closed_grace_ms=dice.choice([20, 100]),
             answer_ms=300,
             form_ms=dice.choice([0, 200]),
-            balance_ms=dice.choice([700, 3000]),
+            balance_ms=dice.choice([60, 700, 3000]),
         )
         self.register = LogRegisterNode(self, config)
         self.disks: dict[str, LogDisk] = {}

@@ -4,6 +4,7 @@ may be damaged. A log is a list of batches; a torn batch is one that is not ther
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from random import Random
 
@@ -44,6 +45,16 @@ class SimLog:
         found = [b for b in self.batches if b.place.next_offset > offset and b.place.next_offset <= before]
         return found[:count]
 
+    def batch_before(self, offset: int) -> SimBatch | None:
+        """The batch that ends at `offset`."""
+        place = bisect_left(self.batches, offset, key=lambda batch: batch.place.next_offset)
+        batch = self.batches[place] if place < len(self.batches) else None
+        return batch if batch and batch.place.next_offset == offset else None
+
+    def holds(self, batch: SimBatch) -> bool:
+        """Is it here, and will it be after a crash?"""
+        return self.durable >= batch.place.next_offset and self.batch_before(batch.place.next_offset) == batch
+
     def truncate(self, offset: int) -> None:
         self.batches = [batch for batch in self.batches if batch.place.next_offset <= offset]
         self.synced = min(self.synced, len(self.batches))
@@ -71,18 +82,21 @@ class LogDisk:
         self.incarnation = 0
         self.logs: dict[tuple[str, int, int], SimLog] = {}
         """By (topic, number of the topic, partition)."""
-        self.full = False
+        self.full, self.slow = False, False
+        self.lost_with = 0
+        """The last incarnation that had written here what cannot be read any more."""
 
     def crash(self, dice: Random) -> None:
-        """What was not synced is lost from some point on."""
+        """What was not synced is lost: all of it, or from some point on."""
         for log in self.logs.values():
-            kept = dice.randint(log.synced, len(log.batches))
+            kept = dice.choice([log.synced, dice.randint(log.synced, len(log.batches))])
             del log.batches[kept:]
             log.synced = kept
 
     def damage(self, dice: Random) -> list[tuple[str, int]]:
         """A part of what was synced can no longer be read; recovery cuts the logs there."""
         damaged = []
+        self.lost_with = self.incarnation
         for (topic, _, partition), log in self.logs.items():
             if log.batches and dice.random() < 0.7:
                 del log.batches[dice.randrange(len(log.batches)) :]

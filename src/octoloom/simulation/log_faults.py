@@ -7,9 +7,10 @@ make good.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from octoloom.core.log_messages import DropTopic, GrowTopic, MakeTopic
+from octoloom.core.log_messages import DropTopic, GrowTopic, MakeTopic, PartitionState
 from octoloom.core.roster import name_of
 from octoloom.simulation.broker_node import BrokerNode
 from octoloom.simulation.log_disk import LogDisk
@@ -27,6 +28,8 @@ class LogFaults:
         self.world = cluster.world
         self.strike: dict[str, None] = {}
         """Brokers that die between two of their next effects."""
+        self._ambushes: list[Callable[[BrokerNode], None]] = []
+        """What happens to leaders right behind the register's next decisions."""
         self._made = 0
 
     def strikes(self, node: BrokerNode) -> bool:
@@ -40,7 +43,14 @@ class LogFaults:
 
     def plan(self) -> None:
         dice = self.world.dice
-        deaths = [self._crash_any, self._crash_leader, self._crash_leader, self._strike, self._crash_all]
+        deaths = [
+            self._crash_any,
+            self._crash_leader,
+            self._crash_leader,
+            self._strike,
+            self._crash_all,
+            self._ambush,
+        ]
         sleep = [self._pause_leader, self._pause_any, self._crash_leader]
         network = [
             self._cut,
@@ -50,9 +60,10 @@ class LogFaults:
             self._crash_register,
             self._slow,
             self._reset,
+            self._ambush,
         ]
-        disks = [self._damage, self._wipe, self._fill, self._crash_leader]
-        changes = [self._leave, self._make_topic, self._grow_topic, self._drop_topic, self._crash_any]
+        disks = [self._damage, self._damage_and_crash, self._wipe, self._fill, self._stall, self._crash_leader]
+        changes = [self._leave, self._make_topic, self._grow_topic, self._drop_topic, self._crash_any, self._stall]
         everything = [*deaths, *sleep, *network, *disks, *changes]
         themes = [
             deaths,
@@ -94,6 +105,16 @@ class LogFaults:
     def _crash_all(self) -> None:
         for node in list(self.cluster.brokers.values()):
             self._crash(node)
+
+    def _ambush(self) -> None:
+        """The leader dies, or is cut off, or all die, when the register has decided and nobody has heard of it yet."""
+        deeds: list[Callable[[BrokerNode], None]] = [self._crash, self._isolate_node, lambda _: self._crash_all()]
+        self._ambushes.append(self.world.dice.choice(deeds))
+
+    def on_decided(self, state: PartitionState) -> None:
+        leader = self.cluster.brokers.get(state.leader)
+        if self._ambushes and leader is not None and leader.alive and not leader.paused:
+            self.world.after(0, self._ambushes.pop(), leader)
 
     def _strike(self) -> None:
         if (node := self._any()) is not None:
@@ -138,12 +159,15 @@ class LogFaults:
             self._cut_pair(node.name, "register")
 
     def _isolate(self) -> None:
-        """A leader is cut off from the register and from all other brokers, but not from its clients."""
         if (leader := self._leader()) is not None:
-            self._cut_pair(leader.name, "register")
-            for node in list(self.cluster.brokers.values()):
-                if node.alive and node is not leader:
-                    self._cut_pair(leader.name, node.name)
+            self._isolate_node(leader)
+
+    def _isolate_node(self, leader: BrokerNode) -> None:
+        """A leader is cut off from the register and from all other brokers, but not from its clients."""
+        self._cut_pair(leader.name, "register")
+        for node in list(self.cluster.brokers.values()):
+            if node.alive and node is not leader:
+                self._cut_pair(leader.name, node.name)
 
     def _cut_pair(self, one: str, other: str) -> None:
         self.world.tell("network", "cut between {} and {}", one, other)
@@ -202,6 +226,11 @@ class LogFaults:
             self.world.tell(node.name, "has damaged logs: {}", damaged)
             self.world.after(self.world.dice.choice([20, 400]), self.cluster.start_broker, node.label, damaged)
 
+    def _damage_and_crash(self) -> None:
+        """All others are whole and gone when the damaged one comes back."""
+        self._damage()
+        self._crash_all()
+
     def _wipe(self) -> None:
         node = self._any()
         if node is not None and self._expendable(node):
@@ -209,8 +238,23 @@ class LogFaults:
             self.world.tell(node.name, "has lost its disk")
             old = self.cluster.disks[node.label]
             disk = self.cluster.disks[node.label] = LogDisk(f"{old.storage}+")
-            disk.incarnation = old.incarnation
+            disk.incarnation = disk.lost_with = old.incarnation
             self.world.after(self.world.dice.choice([20, 400]), self.cluster.start_broker, node.label, [])
+
+    def _stall(self) -> None:
+        """A disk takes long to sync, connections are lost over it, and sometimes the power as well."""
+        if (node := self._any()) is not None:
+            self.world.tell(node.name, "has a slow disk")
+            node.disk.slow = True
+            self.world.after(800, setattr, node.disk, "slow", False)
+            self.world.after(self.world.dice.randrange(50), self._reset_all, node)
+            if self.world.dice.random() < 0.5:
+                self.world.after(self.world.dice.randrange(50, 500), self._crash_all)
+
+    def _reset_all(self, node: BrokerNode) -> None:
+        for channel in self.cluster.network.of(node):
+            if channel.purpose == "follow":
+                channel.reset()
 
     def _fill(self) -> None:
         if (node := self._any()) is not None:
@@ -236,9 +280,10 @@ class LogFaults:
 
     def stop(self) -> None:
         self.strike.clear()
+        self._ambushes.clear()
         self.world.tell("world", "no more faults")
         for disk in self.cluster.disks.values():
-            disk.full = False
+            disk.full = disk.slow = False
         for node in list(self.cluster.brokers.values()):
             self._resume(node)
             node.slow = False

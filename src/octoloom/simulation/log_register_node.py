@@ -84,6 +84,7 @@ class LogRegisterNode:
         for place, state in step.partitions.items():
             if state is not None:
                 self.cluster.checker.on_decided(place, state)
+                self.cluster.faults.on_decided(state)
                 self.world.tell(
                     "register", "{} epoch {} leader {} in sync {}", place, state.epoch, state.leader, state.in_sync
                 )
