@@ -153,6 +153,7 @@ class Troupe:
         self.watchers: list[Watcher] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._playing: list[asyncio.Task[None]] = []
+        self._settled = False
 
     async def run(self) -> None:
         casting = self.casting
@@ -201,7 +202,8 @@ class Troupe:
         for task in self._playing:
             task.cancel()
         await asyncio.gather(*(player.settle() for player in self.players))
-        self._tell(settled=True)
+        self._settled = True
+        self._tell()
 
     async def _finish(self, version: int) -> None:
         await asyncio.gather(*(one.see(version) for one in (*self.players, *self.watchers)))
@@ -213,12 +215,12 @@ class Troupe:
             await asyncio.sleep(TELL_S)
             self._tell()
 
-    def _tell(self, settled: bool = False) -> None:
+    def _tell(self) -> None:
         lags_ms, self.lags_ms[:] = self.lags_ms[-100:], []
         statuses = [move.status for player in self.players for move in player.moves]
         connected = sum(one.follower.connected for one in (*self.players, *self.watchers))
         progress = Progress(
-            len(statuses), statuses.count("applied"), statuses.count("rejected"), connected, lags_ms, settled
+            len(statuses), statuses.count("applied"), statuses.count("rejected"), connected, lags_ms, self._settled
         )
         print(msgspec.json.encode(progress).decode(), flush=True)
 
