@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import resource
+import shutil
 import socket
 import sys
 import tempfile
@@ -18,9 +19,9 @@ from octoloom.cli.options import data_option
 from octoloom.cli.screen import console
 
 PYTHON = (3, 11)
-PACKAGES = ("click", "msgspec", "picows", "psutil", "rich", "uvloop")
+PACKAGES = ("click", "cramjam", "crc32c", "kio", "msgspec", "picows", "psutil", "rich", "uvloop")
 FILES_WANTED = 8192
-PORTS = {7070: "the register", 7080: "devices"}
+PORTS = {7070: "the register", 7080: "devices", 9092: "Kafka clients", 9093: "Kafka clients", 9094: "Kafka clients"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ def examine(data: Path) -> Iterator[Finding]:
     yield _data(data)
     for port, purpose in PORTS.items():
         yield _port(port, purpose)
+    yield _kcat()
 
 
 def _python() -> Finding:
@@ -109,6 +111,13 @@ def _port(port: int, purpose: str) -> Finding:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            fix = "octoloom up --ephemeral-ports, or --port and --register-port"
+            fix = "octoloom up --ephemeral-ports, or --port, --register-port and --broker-port"
             return Finding(f"port {port}", False, f"for {purpose}: {error.strerror}", fix, needed=False)
     return Finding(f"port {port}", True, f"free, for {purpose}")
+
+
+def _kcat() -> Finding:
+    """Nothing needs it, so it is never missing."""
+    found = shutil.which("kcat") or shutil.which("kafkacat")
+    purpose = "optional: a Kafka client for the command line, to look at topics as `octoloom topic` does"
+    return Finding("kcat", True, purpose if found else f"not installed; {purpose} (apt-get install kcat)")
