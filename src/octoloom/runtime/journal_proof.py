@@ -32,6 +32,8 @@ class JournalCopy(msgspec.Struct):
     space: str
     high: int
     lines: list[Line]
+    strays: list[str] = []
+    """What was found where it does not belong, or could not be read."""
 
 
 class Made(NamedTuple):
@@ -47,7 +49,7 @@ class Reading:
 
     def __init__(self, copy: JournalCopy, version_wanted: int) -> None:
         self.dropped = 0
-        self.doubts: list[str] = []
+        self.doubts: list[str] = list(copy.strays)
         self._wanted = version_wanted
         self._reader = JournalReader(copy.space)
         self._taken: dict[tuple[int, int], JournalEntry] = {}

@@ -103,9 +103,10 @@ def prove(evidence: Evidence) -> list[Verdict]:
 
 def _journal_verdict(evidence: Evidence, copy: JournalCopy) -> Verdict:
     reading = Reading(copy, max((replica.version for replica in evidence.replicas), default=0))
+    duplicates = "1 duplicate" if reading.dropped == 1 else f"{reading.dropped} duplicates"
     detail = (
-        f"{len(copy.lines)} records below the high watermark {copy.high} of {copy.place}, {reading.dropped} of them "
-        f"duplicates; versions 1 to {reading.version} give the replicas' state and the players' moves"
+        f"{reading.version} changes in {len(copy.lines)} records, {duplicates} dropped, all below the high watermark "
+        f"{copy.high} of {copy.place}; read alone they give the replicas' state and the players' moves"
     )
 
     def doubts(_evidence: Evidence) -> Iterator[str]:
