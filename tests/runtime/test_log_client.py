@@ -230,7 +230,7 @@ def test_the_death_of_a_leader_is_survived() -> None:
                 batch = batch_of(b"%d" % sequence, tag=tag, sequence=sequence)
                 writing = asyncio.ensure_future(client.produce("t", 0, batch))
                 if sequence in (1, 2):
-                    await log.kill(log.partitions["t", 0].leader)
+                    await log.kill(log.partitions["t", 0].leader, noticed=False)
                     asyncio.get_running_loop().call_later(0.05, log.move, ("t", 0))
                 assert await writing == sequence
             assert [record.value for record in log.partitions["t", 0].records] == [b"0", b"1", b"2", b"3"]

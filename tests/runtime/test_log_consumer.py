@@ -162,7 +162,7 @@ def test_the_death_of_leaders_is_survived() -> None:
                     fill(log, place, 10)
                 if burst in (2, 4):
                     dead = log.partitions["t", 0].leader
-                    await log.kill(dead)
+                    await log.kill(dead, noticed=False)
                     await asyncio.sleep(0.02)
                     for place, partition in log.partitions.items():
                         if partition.leader == dead:

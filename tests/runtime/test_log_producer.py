@@ -179,7 +179,7 @@ def test_the_death_of_leaders_is_survived_under_load() -> None:
                 sent.append(b"%d" % number)
                 futures.append(producer.send("t", sent[-1], partition=0))
                 if number in (100, 200):
-                    await log.kill(log.partitions["t", 0].leader)
+                    await log.kill(log.partitions["t", 0].leader, noticed=False)
                     asyncio.get_running_loop().call_later(0.05, log.move, ("t", 0))
                 await asyncio.sleep(0.001)
             assert await asyncio.gather(*futures) == [(0, offset) for offset in range(300)]

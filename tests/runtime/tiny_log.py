@@ -89,6 +89,7 @@ class TinyLog:
         self.producer_ids = 1000
         self.grown = asyncio.Event()
         self._servers: dict[int, asyncio.Server] = {}
+        self._unnoticed: set[int] = set()
         self._connections: dict[int, set[asyncio.StreamWriter]] = defaultdict(set)
 
     @property
@@ -102,6 +103,7 @@ class TinyLog:
 
     def move(self, place: TopicPartition) -> None:
         """The next broker becomes the leader."""
+        self._unnoticed.clear()
         partition = self.partitions[place]
         brokers = sorted(self._servers)
         partition.leader = next((broker for broker in brokers if broker > partition.leader), brokers[0])
@@ -120,8 +122,11 @@ class TinyLog:
         self._servers[broker] = await asyncio.start_server(serve, "127.0.0.1", self.ports.get(broker, 0))
         self.ports[broker] = self._servers[broker].sockets[0].getsockname()[1]
 
-    async def kill(self, broker: int) -> None:
+    async def kill(self, broker: int, noticed: bool = True) -> None:
+        """What is not noticed is told to clients as if it were alive, until a partition moves."""
         self._servers.pop(broker).close()
+        if not noticed:
+            self._unnoticed.add(broker)
         for writer in list(self._connections[broker]):
             writer.transport.abort()
         await asyncio.sleep(0)
@@ -178,7 +183,7 @@ class TinyLog:
     def _metadata(self, kio: Any, request: Any) -> Any:
         brokers = tuple(
             kio.MetadataResponseBroker(node_id=broker, host="127.0.0.1", port=self.ports[broker])
-            for broker in self._servers
+            for broker in sorted({*self._servers, *self._unnoticed})
         )
         names = {topic for topic, _ in self.partitions}
         wanted = names if request.topics is None else [topic.name for topic in request.topics]

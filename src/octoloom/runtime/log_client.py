@@ -267,11 +267,10 @@ class LogClient:
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
-                    seen = self.cluster.revision
                     try:
                         return await attempt(stale)
                     except LogError as error:
-                        last, stale = error, seen if error.revision is None else error.revision
+                        last, stale = error, self.cluster.revision
                         if not error.retriable or (error.ambiguous and not repeatable):
                             raise
                         if isinstance(error, UnknownTopic) and loop.time() - begun > UNKNOWN_S:

@@ -2,8 +2,8 @@
 
 Who leads which partition is remembered until someone finds it to be wrong. Then the brokers are asked again, once for
 all who want to know: one refresh at a time, `REFRESH_MIN_S` apart, whatever happens. `revision` grows with every
-answer; a caller whose knowledge was wrong says which revision it came from, and is served at once if there is a newer
-one.
+answer; a caller in trouble says which one was the newest at that moment, and is served at once if there is a newer one
+by now.
 
 Each broker gets one connection per lane. A lane keeps apart what would hold up something else: a write that waits for
 slow replicas, a long poll, a question about who leads.
@@ -77,15 +77,13 @@ class LogCluster:
     def why_not(self, place: TopicPartition) -> LogError:
         """What is wrong with a partition that nobody is known to lead."""
         topic = self._known.topics.get(place[0])
-        if topic is not None and not topic.error and place[1] in topic.partitions:
-            error = error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"{place[0]}-{place[1]}")
-        elif topic is not None and not topic.error:
-            error = error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the partition {place[0]}-{place[1]}")
-        else:
-            code = topic.error if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            error = error_of(code, f"the topic {place[0]}")
-        error.revision = self.revision
-        return error
+        if topic is None:
+            return error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {place[0]}")
+        if topic.error:
+            return error_of(topic.error, f"the topic {place[0]}")
+        if place[1] not in topic.partitions:
+            return error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the partition {place[0]}-{place[1]}")
+        return error_of(ErrorCode.LEADER_NOT_AVAILABLE, f"{place[0]}-{place[1]}")
 
     def want(self, topic: str) -> None:
         """From now on refreshes ask about this topic, too."""
@@ -142,6 +140,8 @@ class LogCluster:
         for (address, _), connection in self._connections.items():
             if address in deserted:
                 connection.deserted = True
+                if connection.is_overdue:
+                    self._on_overdue(connection)
 
     def _led_by(self, place: TopicPartition) -> int:
         partition = self.leader(place)

@@ -33,7 +33,7 @@ OPEN_MAX = 10_000
 """Questions that may wait for their answers at a time."""
 SUSPECT_S = 1.0
 GIVE_UP_S = 30.0
-_LOOK_S = 0.25
+_LOOK_S = 0.1
 
 _Question = tuple[int, "asyncio.Future[Any]", Parse[Any], float]
 """(correlation id, the answer to come, how to read it, when it was due)"""
@@ -87,6 +87,15 @@ class LogConnection:
     def waiting(self) -> int:
         """How many questions are open."""
         return len(self._open)
+
+    @property
+    def late_s(self) -> float:
+        """How long ago the oldest open question should have been answered."""
+        return self._loop.time() - self._open[0][3] if self._open else 0.0
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.late_s > SUSPECT_S
 
     def ask(
         self, api: int, body: Iterable[Piece], parse: Callable[[memoryview, int], T], patience_s: float = 0.0
@@ -157,12 +166,11 @@ class LogConnection:
         self._watch = None
         if not self._open:
             return
-        late_s = self._loop.time() - self._open[0][3]
-        if late_s > GIVE_UP_S:
+        if self.late_s > GIVE_UP_S:
             self.abort(TimedOut(f"the broker at {self.address} has not answered for {GIVE_UP_S:.0f} s: try again"))
             return
         self._watch = self._loop.call_later(_LOOK_S, self._look)
-        if late_s > SUSPECT_S and self._on_overdue is not None:
+        if self.is_overdue and self._on_overdue is not None:
             self._on_overdue(self)
 
     # What the framed connection calls.

@@ -28,8 +28,6 @@ from octoloom.wire.kafka.errors import ErrorCode
 class LogError(OctoloomError):
     retriable = False
     ambiguous = False
-    revision: int | None = None
-    """Of what the brokers said of leaders, if that is what was wrong."""
 
 
 class Unreachable(LogError):  # noqa: N818

@@ -92,7 +92,8 @@ class PartitionWriter:
         self._backoff = Backoff()
         self._trouble: LogError | None = None
         self._unknown_since: float | None = None
-        self._seen = -1
+        self._stale: int | None = None
+        """The newest that was known of leaders when something went wrong."""
 
     def add(self, entry: Entry) -> None:
         self._waiting.append(entry)
@@ -125,8 +126,7 @@ class PartitionWriter:
                 self._seal(batch)
                 self._post(batch)
             except LogError as error:
-                self._trouble = batch.error = error
-                self._mend()
+                self._on_trouble(batch, error)
                 return
 
     def _cut(self) -> list[Entry]:
@@ -156,7 +156,6 @@ class PartitionWriter:
         answer = self._client.try_produce(self._place, batch.wire)
         assert answer is not None
         batch.answer, batch.error = answer, None
-        self._seen = self._client.cluster.revision
         answer.add_done_callback(partial(self._on_answer, batch))
         if self._alarm is None:
             self._alarm = self._loop.call_at(batch.deadline, self._on_alarm)
@@ -178,9 +177,7 @@ class PartitionWriter:
             self._succeed(batch, base_offset)
             self._drain()
         else:
-            self._trouble = batch.error = error
-            batch.ambiguous = batch.ambiguous or error.ambiguous
-            self._mend()
+            self._on_trouble(batch, error)
 
     def _outcome(self, answer: asyncio.Future[Produced]) -> tuple[LogError | None, int]:
         failure = answer.exception()
@@ -196,6 +193,12 @@ class PartitionWriter:
         return None, produced.base_offset
 
     # Mending.
+
+    def _on_trouble(self, batch: _Batch, error: LogError) -> None:
+        self._trouble = batch.error = error
+        batch.ambiguous = batch.ambiguous or error.ambiguous
+        self._stale = self._client.cluster.revision
+        self._mend()
 
     def _mend(self) -> None:
         if self._mending is None:
@@ -221,7 +224,7 @@ class PartitionWriter:
                 return
             except LogError as error:
                 self._trouble = error
-                self._seen = self._seen if error.revision is None else error.revision
+                self._stale = self._client.cluster.revision
                 if not error.retriable:
                     self._fail_all(error)
 
@@ -233,7 +236,7 @@ class PartitionWriter:
             self._sequence = 0
             for batch in self._flight:
                 self._seal(batch)
-        await self._client.reach(self._place, PRODUCE, self._seen if self._trouble is not None else None)
+        await self._client.reach(self._place, PRODUCE, self._stale)
         for batch in self._flight:
             self._post(batch)
 
@@ -261,7 +264,8 @@ class PartitionWriter:
 
     def _fail_all(self, error: LogError) -> None:
         while self._flight:
-            self._drop(self._flight[0], error)
+            self._bury(self._flight[0], error)
+        self._tag = None
         self._fail(self._waiting, error, False)
         self._waiting.clear()
 
@@ -287,7 +291,7 @@ class PartitionWriter:
 
     def _succeed(self, batch: _Batch, base_offset: int) -> None:
         self._backoff.reset()
-        self._trouble = None
+        self._trouble = self._stale = None
         partition = self._place[1]
         for delta, entry in enumerate(batch.entries):
             if not entry.written.done():
