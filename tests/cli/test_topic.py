@@ -182,12 +182,12 @@ def test_lines_of_a_terminal_are_sent_one_by_one_and_kept_on_ctrl_c(log: RealLog
 def test_a_change_of_leadership_can_be_watched(log: RealLog, tmp_path: Path) -> None:
     out(log, "create", "moving", "--replicas", "2")
     [before] = json.loads(out(log, "describe", "moving", "--json"))
-    leader = before["partitions"][0]["leader"]
+    leader, number = before["partitions"][0]["leader"], log.at(before["partitions"][0]["address"])
     with running(log, "describe", "moving", "--watch", "--json") as process:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert first["after"] == {"leader": leader, "epoch": 1, "in_sync": [1, 2]}
-        log.kill(leader)
+        log.kill(number)
         try:
             story = [first]
             while story[-1]["after"]["leader"] in (leader, -1):
@@ -197,7 +197,7 @@ def test_a_change_of_leadership_can_be_watched(log: RealLog, tmp_path: Path) -> 
             for earlier, later in itertools.pairwise(story):
                 assert later["before"] == earlier["after"]
         finally:
-            log.start(leader)
+            log.start(number)
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 130
 

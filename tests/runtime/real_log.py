@@ -30,15 +30,18 @@ class RealProcess:
                 start_new_session=True,
                 env={**os.environ, PARENT: str(os.getpid())},
             )
+
+    def await_ready(self) -> None:
         assert self.process.stdout is not None
         while not self.facts:
             line = self.process.stdout.readline()
             if not line:
-                pytest.fail(f"{name} ended before it was ready: {self.log.read_text()[-2000:]}")
+                pytest.fail(f"it ended before it was ready: {self.log.read_text()[-2000:]}")
             self.facts = parse_ready(line)
 
     @property
     def address(self) -> str:
+        self.await_ready()
         return self.facts["address"]
 
     def send(self, number: int) -> None:
@@ -60,14 +63,20 @@ class RealLog:
         self.data = data
         self.register = RealProcess("register", data, "register", "--port", "0", "--data", str(data / "register"))
         self.brokers: dict[int, RealProcess] = {}
-        """By the number that Kafka clients know them by, which is the order in which they first came."""
+        """By a number of ours; what Kafka clients know them by is the order in which they first came."""
         self._ports: dict[int, str] = {}
         for number in range(1, brokers + 1):
             self.start(number)
+        for number, broker in self.brokers.items():
+            self._ports[number] = broker.address.rpartition(":")[2]
 
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.address for broker in self.brokers.values())
+
+    def at(self, address: str) -> int:
+        """Our number of the broker at an address."""
+        return next(number for number, broker in self.brokers.items() if broker.address == address)
 
     def start(self, number: int) -> None:
         """Starts a broker, where it was if it comes back."""
@@ -75,7 +84,6 @@ class RealLog:
         port = self._ports.get(number, "0")
         where = ["--name", name, "--data", str(self.data / name), "--port", port, "--no-auto-create"]
         self.brokers[number] = RealProcess(name, self.data, "broker", "--register", self.register.address, *where)
-        self._ports[number] = self.brokers[number].address.rpartition(":")[2]
 
     def kill(self, number: int) -> None:
         self.brokers.pop(number).end(signal.SIGKILL)

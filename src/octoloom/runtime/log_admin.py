@@ -34,6 +34,8 @@ Response = TypeVar("Response", bound=ResponsePayload)
 ADMIN_S = 30.0
 """How long a change of topics may take."""
 BOUNDS_MS = 2000
+PARTITIONS_MAX = 10_000
+REPLICAS_MAX = 100
 _TOPIC = i8(2)
 
 
@@ -58,6 +60,9 @@ class TopicStatus(msgspec.Struct, frozen=True):
 
 
 async def create_topic(client: LogClient, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
+    for what, number, number_max in (("partitions", partitions, PARTITIONS_MAX), ("replicas", replicas, REPLICAS_MAX)):
+        if number != -1 and not 1 <= number <= number_max:
+            raise UsageError(f"a topic with {number} {what} cannot be: choose 1 to {number_max}")
     topic = CreatableTopic(
         name=TopicName(name),
         num_partitions=i32(partitions),
