@@ -64,7 +64,9 @@ class Following:
         if partition is None or incoming is None or partition.leader != peer or name not in incoming.asked:
             return False
         if part.verdict:
-            self._on_verdict(now, partition, part)
+            # One of an older epoch may come late, on the connection on which the leader was asked anew.
+            if part.epoch == partition.state.epoch:
+                self._on_verdict(now, partition, part)
             return False
         if not partition.takes(part):
             if part.epoch == partition.state.epoch:
@@ -99,11 +101,10 @@ class Following:
             place = partition.cut_at(part)
             if place is not None:
                 self._effects.append(Truncate(name, place))
-        elif part.epoch == partition.state.epoch:
-            if part.offset < partition.high and partition.end > partition.start:
-                partition.faulty = f"{name[0]}-{name[1]}: its leader has lost records that are committed here"
-            else:
-                self._effects.append(Reset(name, part.offset))
+        elif part.offset < partition.high and partition.end > partition.start:
+            partition.faulty = f"{name[0]}-{name[1]}: its leader has lost records that are committed here"
+        else:
+            self._effects.append(Reset(name, part.offset))
         if partition.faulty:
             self._effects.append(Fault(name, partition.faulty))
 
