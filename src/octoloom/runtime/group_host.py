@@ -186,6 +186,7 @@ class GroupHost:
             if storing.error in _STORED:
                 self._obey(self.core.on_stored(now, storing.number))
             else:
+                _log.warning("%s-%d did not take a record of its groups (error %d)", *self._name, storing.error)
                 self._obey(self.core.on_store_failed(now, storing.number))
 
     def _compact_if_due(self) -> None:

@@ -160,8 +160,8 @@ class LogDesk:
                     if broker in self._brokers:
                         self._queue([self._brokers[broker]], encode_frame(message))
                 case Decline(broker, code, detail):
-                    self._story.on_declined(effect)
                     if connection := self._brokers.pop(broker, None):
+                        self._story.on_declined(effect)
                         del self._names[connection]
                         self._outbox.append((connection, encode_frame(Declined(code, detail)), True))
         if effects:
