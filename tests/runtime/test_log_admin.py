@@ -47,6 +47,16 @@ def test_a_topic_can_be_used_when_it_is_made_and_is_gone_when_it_is_deleted(log:
     uvloop.run(main())
 
 
+def test_the_register_is_a_place_to_begin(log: RealLog) -> None:
+    async def main() -> None:
+        async with LogClient(log.register.address) as client:
+            await client.create_topic("begun")
+            assert await client.produce("begun", 0, build_batch([Record(0, NOW, None, b"x")])) == 0
+            await client.delete_topic("begun")
+
+    uvloop.run(main())
+
+
 def test_what_cannot_be_made_is_told(log: RealLog) -> None:
     async def main() -> None:
         async with LogClient(log.bootstrap) as client:

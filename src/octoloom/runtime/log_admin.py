@@ -187,6 +187,7 @@ async def _ask(client: LogClient, request: RequestPayload, response: type[Respon
     except ProtocolError as error:
         raise UsageError(f"that cannot be asked: {error.detail}") from error
     api, version = request.__api_key__, request.__version__
+    await client.cluster.find_brokers()
     return await client.cluster.ask_any(
         lambda broker: broker.ask_as(api, version, encode, parse, patience_s=ADMIN_S),
         ADMIN_S,

@@ -156,6 +156,11 @@ class LogCluster:
 
     # Questions that every broker can answer.
 
+    async def find_brokers(self) -> None:
+        """Returns when some broker is known, beyond the addresses that were given."""
+        if not self._known.brokers:
+            await self.ask_metadata([])
+
     async def ask_any(
         self, ask: Callable[[LogConnection], Awaitable[T]], timeout_s: float, first: str | None = None
     ) -> T:
@@ -191,10 +196,14 @@ class LogCluster:
         return error
 
     def _candidates(self, first: str | None) -> list[str]:
-        """Whom to ask: whoever answered last, then the others that are known, in any order."""
-        others = [address_of(broker) for broker in self._known.brokers.values()]
-        random.shuffle(others)
-        return list(dict.fromkeys(filter(None, [first, self._answered_last, *others, *self.bootstrap])))
+        """Whom to ask: whoever answered last, then the other brokers, in any order, then where we began.
+
+        Where we began may be no broker: the register tells who they are, and little else.
+        """
+        brokers = [address_of(broker) for broker in self._known.brokers.values()]
+        random.shuffle(brokers)
+        last = [self._answered_last] if self._answered_last in brokers else []
+        return list(dict.fromkeys(filter(None, [first, *last, *brokers, *self.bootstrap])))
 
     @property
     def controller(self) -> str | None:
