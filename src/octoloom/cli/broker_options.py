@@ -26,7 +26,8 @@ def bootstrap_option(command: Command) -> Command:
         show_default=True,
         envvar="OCTOLOOM_BOOTSTRAP",
         metavar="HOST:PORT,...",
-        help="One or more brokers; the others are found through them. [env: OCTOLOOM_BOOTSTRAP]",
+        show_envvar=True,
+        help="One or more brokers, or the register; the others are found through them.",
     )(command)
 
 

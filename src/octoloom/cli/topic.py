@@ -32,7 +32,7 @@ command.add_command(produce)
 command.add_command(consume)
 
 
-@command.command()
+@command.command(short_help="Make a topic.")
 @click.argument("name")
 @click.option("--partitions", type=click.IntRange(1, 10_000), default=1, show_default=True, help="How many.")
 @click.option("--replicas", type=click.IntRange(1, 100), help="Copies of each; the brokers' default if not named.")
@@ -64,7 +64,7 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-@command.command("list")
+@command.command("list", short_help="List the topics.")
 @json_option
 @bootstrap_option
 def list_topics(as_json: bool, bootstrap: str) -> None:
@@ -82,7 +82,7 @@ def list_topics(as_json: bool, bootstrap: str) -> None:
     run(bootstrap, lambda client: show_list(client, as_json))
 
 
-@command.command()
+@command.command(short_help="Show who leads, and watch it change.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
 @click.option("--watch", is_flag=True, help="Print each change of leader, epoch and in-sync set, until Ctrl-C.")
@@ -110,7 +110,7 @@ def describe(names: tuple[str, ...], as_json: bool, watch: bool, bootstrap: str)
     run(bootstrap, work)
 
 
-@command.command()
+@command.command(short_help="Delete a topic with all that is in it.")
 @click.argument("name")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option

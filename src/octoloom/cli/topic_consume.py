@@ -32,13 +32,15 @@ from octoloom.wire.kafka.client_messages import TopicPartition
     metavar="PLACE",
     help="beginning, end, an offset, -N for the last N, a time like 2026-01-31T12:00, or @MILLISECONDS.",
 )
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this; repeatable.")
+@click.option(
+    "-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one; may be repeated."
+)
 @click.option("-c", "count", type=click.IntRange(1), help="End after so many records.")
 @click.option("-e", "to_the_end", is_flag=True, help="End when all is printed that there was at the start.")
 @click.option("-f", "template", metavar="FORMAT", help=r"As kcat: %t topic %p partition %o offset %k key %s value ...")
 @click.option("-K", "separator", metavar="SEP", help="Print the key and SEP in front of each value.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")
-@click.option("-u", "unbuffered", is_flag=True, help="Write each record by itself; so it is in a terminal anyway.")
+@click.option("-u", "unbuffered", is_flag=True, help="Write each record by itself, as in a terminal.")
 @bootstrap_option
 def consume(
     name: str,
@@ -52,15 +54,15 @@ def consume(
     unbuffered: bool,
     bootstrap: str,
 ) -> None:
-    r"""Print the records of the topic NAME, until Ctrl-C or as told.
+    """Print the records of the topic NAME, until Ctrl-C or as told.
 
     A format has %t topic, %p partition, %o offset, %T timestamp, %k key, %K its length, %s value, %S its length,
-    %R the same in 4 bytes, %h headers, %% and the escapes \n \r \t \xNN.
+    %R the same in 4 bytes, %h headers, %% and the escapes \\n \\r \\t \\xNN.
 
     \b
     Examples:
       octoloom topic consume journal -e
-      octoloom topic consume journal --from -10 -f '%p %o %k: %s\n'
+      octoloom topic consume journal --from -10 -f '%p %o %k: %s\\n'
       octoloom topic consume journal --from 2026-01-31T12:00 --json | jq .value
     """
     if as_json and (template is not None or separator is not None):
