@@ -1,0 +1,79 @@
+"""The register as a real process that is killed: whatever it has answered is still true when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from pathlib import Path
+
+from octoloom.core.log_messages import Allotted, MakeTopic
+from octoloom.runtime.register_client import ask_log
+from tests.runtime.real_log import RealProcess
+from tests.runtime.test_register_logs import Broker, run, until
+
+ROUNDS = 4
+
+
+def test_a_killed_register_forgets_nothing_that_it_has_answered(tmp_path: Path) -> None:
+    def started(port: str) -> RealProcess:
+        where = ["--port", port, "--data", str(tmp_path / "data")]
+        process = RealProcess("register", tmp_path, "register", *where, "--topic-partitions", "5")
+        process.await_ready()
+        return process
+
+    async def story() -> None:
+        register = await asyncio.to_thread(started, "0")
+        address = register.address
+        brokers = [Broker(name, address) for name in ("a#1", "b#1", "c#1")]
+        made: list[str] = []
+        allotted: list[Allotted] = []
+        revision = 0
+
+        async def make(broker: Broker, name: str) -> None:
+            while name not in made:
+                done = await broker.client.request(MakeTopic(0, name))
+                # Whether it was done when the register died is not known, so it may be there already.
+                if done.error in (0, 36):
+                    made.append(name)
+                await asyncio.sleep(0.005)
+
+        async def take_ids(broker: Broker) -> None:
+            while True:
+                allotted.append(await broker.client.allot(10))
+                await asyncio.sleep(0.001)
+
+        takers = [asyncio.ensure_future(take_ids(broker)) for broker in brokers]
+        for number in range(ROUNDS):
+            await until(lambda: all(len(broker.directory.brokers) == 3 for broker in brokers))
+            makers = [
+                asyncio.ensure_future(make(broker, f"{broker.broker[0]}{number}-{each}"))
+                for broker in brokers
+                for each in range(10)
+            ]
+            await asyncio.sleep(random.uniform(0.0, 0.05))
+            told = max(broker.directory.revision for broker in brokers)
+            answered = list(made)
+            await asyncio.to_thread(register.end, signal.SIGKILL)
+            register = await asyncio.to_thread(started, address.rpartition(":")[2])
+            directory = await ask_log(address)
+            assert directory.revision >= told >= revision
+            assert set(answered) <= set(directory.topics)
+            await asyncio.gather(*makers)
+            revision = told
+        for taker in takers:
+            taker.cancel()
+        given = [block.first + step for block in allotted for step in range(block.count)]
+        assert len(set(given)) == len(given)
+        directory = await ask_log(address)
+        assert len(directory.topics) == ROUNDS * 30 == len(set(made))
+        assert len(directory.partitions) == ROUNDS * 30 * 5
+        assert [declined for broker in brokers for declined in broker.declined] == []
+        for broker in brokers:
+            await broker.client.stop()
+        await asyncio.to_thread(register.end, signal.SIGTERM)
+        log = register.log.read_text()
+        assert "is here: 127.0.0.1:1" in log
+        assert "topic a0-0 (number" in log
+
+    run(story)
