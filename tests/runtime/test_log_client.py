@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import confluent_kafka
 import pytest
 import uvloop
 
 from octoloom.core.errors import UsageError
 from octoloom.runtime import log_client, log_connection
 from octoloom.runtime.log_client import LogClient
+from octoloom.runtime.log_consumer import Consumer
 from octoloom.runtime.log_errors import (
     BrokenSequence,
     LogError,
@@ -21,6 +23,7 @@ from octoloom.runtime.log_errors import (
     UnknownTopic,
     Unreachable,
 )
+from octoloom.runtime.log_producer import Producer
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.client_messages import EARLIEST, LATEST
 from octoloom.wire.kafka.errors import ErrorCode
@@ -270,5 +273,26 @@ def test_wrong_calls_are_told() -> None:
         async with LogClient("127.0.0.1:1") as client:
             with pytest.raises(UsageError, match="3 bytes are no record batch"):
                 await client.produce("t", 0, b"abc")
+
+    uvloop.run(main())
+
+
+def test_brokers_of_another_make() -> None:
+    """librdkafka brings brokers for its own tests; they know nothing of ours."""
+    theirs = confluent_kafka.Producer({"bootstrap.servers": "nowhere:1", "test.mock.num.brokers": 3, "log_level": 0})
+    known = theirs.list_topics("t", timeout=10)
+    bootstrap = [f"{broker.host}:{broker.port}" for broker in known.brokers.values()]
+
+    async def main() -> None:
+        async with LogClient(bootstrap) as client, Producer(client, codec="zstd") as producer:
+            written = await asyncio.gather(*(producer.send("t", b"%d" % n, key=b"%d" % n) for n in range(40)))
+            places = [("t", number) for number in known.topics["t"].partitions]
+            highs = {place: high for place, (_, high) in (await client.bounds(places)).items()}
+            assert sum(highs.values()) == 40
+            found: dict[tuple[int, int], bytes | None] = {}
+            async with Consumer(client, dict.fromkeys(places, "beginning"), until=highs) as consumer:
+                async for _, partition, records in consumer:
+                    found |= {(partition, record.offset): record.value for record in records}
+            assert found == {place: b"%d" % n for n, place in enumerate(written)}
 
     uvloop.run(main())
