@@ -105,8 +105,8 @@ class BrokerServer:
         self._produce, self._fetch, self._offsets = Produce(state), Fetch(state), Offsets(state)
         self._metadata = Metadata(state, self._make_topic)
         self._producers = ProducerIds(state, lambda count: self._register.allot(count))
-        services = Services(state, self._produce, lambda: self.id, lambda: self._register)
-        self._admin, self._groups = BrokerAdmin(services), BrokerGroups(services)
+        self.services = Services(state, self._produce, lambda: self.id, lambda: self._register)
+        self._admin, self._groups = BrokerAdmin(self.services), BrokerGroups(self.services)
         self._followers = Followers(state, self.id)
         self._leaders = Leaders(state, self._sockets, self.id)
         self._turns = Turns(
@@ -122,7 +122,12 @@ class BrokerServer:
         self._upkeep = Upkeep(state, self._produce, self._turns, self._syncer, self._sure)
         self._handlers = self._all_handlers()
         state.take_turn = lambda: self._sure(self._turns.take)
-        await self._sockets.listen(self._host, self._port, self._on_request)
+        try:
+            await self._sockets.listen(self._host, self._port, self._on_request)
+        except BaseException:
+            self._syncer.close()
+            logs.close()
+            raise
 
     def _all_handlers(self) -> Handlers:
         return {

@@ -175,6 +175,11 @@ class Connection:
             self._sockets.buffers.give(self._buffer)
             self._buffer, self._view = None, memoryview(b"")
 
+    def rest(self) -> None:
+        """Called now and then: how busy the connection was does not count for ever."""
+        self._wanted = BUFFER_BYTES
+        self.release()
+
     # Going out.
 
     def on_answered(self, request: Request) -> None:
@@ -196,7 +201,9 @@ class Connection:
 
     def flush(self) -> None:
         """Sends as much as the other side takes; the rest follows when it takes more."""
-        if not self.closed and not self._is_writing:
+        if self._is_writing:
+            self._listen()
+        elif not self.closed:
             self._send_some()
 
     def _send_some(self) -> None:

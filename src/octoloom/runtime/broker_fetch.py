@@ -16,6 +16,7 @@ import asyncio
 
 from octoloom.core.log_messages import TopicPartition
 from octoloom.runtime.broker_apis import Request
+from octoloom.runtime.broker_logs import Replica
 from octoloom.runtime.broker_output import Piece
 from octoloom.runtime.broker_state import BrokerState
 from octoloom.storage.segment_search import FileSlice
@@ -137,12 +138,10 @@ class Fetch:
         if waiting.total >= fetch.bytes_min or result.error:
             self._answer(waiting)
 
-    def on_lost(self, name: TopicPartition) -> None:
+    def on_lost(self, replica: Replica | None) -> None:
         """This broker does not lead the partition any more, or not in that epoch: those who wait are told."""
-        replica = self._state.logs.replicas.get(name)
-        if replica is not None:
-            for waiting in list(replica.readers):
-                self._answer(waiting)
+        for waiting in list(replica.readers) if replica is not None else ():
+            self._answer(waiting)
 
     def _answer(self, waiting: Waiting) -> None:
         if waiting.timer is not None:

@@ -41,6 +41,8 @@ class Line:
         self.connection: Connection | None = None
         self.lost = asyncio.Event()
         self.is_up = False
+        self.is_over = False
+        """Nobody wants it any more. A task that is cancelled while it connects may not notice."""
 
 
 class Leaders:
@@ -76,6 +78,7 @@ class Leaders:
             self._end(line)
 
     def _end(self, line: Line) -> None:
+        line.is_over = True
         if line.task is not None:
             line.task.cancel()
         if line.connection is not None:
@@ -86,7 +89,7 @@ class Leaders:
 
     async def _keep(self, line: Line) -> None:
         backoff = Backoff(max_ms=200)
-        while True:
+        while not line.is_over:
             with contextlib.suppress(OSError, TimeoutError):
                 await self._call(line)
             if line.is_up:
@@ -100,6 +103,9 @@ class Leaders:
         if address is None:
             return
         sock = await self._connect(address.host, address.port)
+        if line.is_over:
+            sock.close()
+            return
         line.lost.clear()
         connection = self._sockets.add(sock, lambda _, frame: self._on_welcome(line, frame))
         if connection is None:
@@ -115,15 +121,16 @@ class Leaders:
 
     async def _connect(self, host: str, port: int) -> socket.socket:
         loop = self._state.loop
-        infos = await asyncio.wait_for(loop.getaddrinfo(host, port, type=socket.SOCK_STREAM), CONNECT_S_MAX)
-        family, kind, protocol, _, address = infos[0]
-        sock = socket.socket(family, kind, protocol)
-        sock.setblocking(False)
-        try:
-            await asyncio.wait_for(loop.sock_connect(sock, address), CONNECT_S_MAX)
-        except BaseException:
-            sock.close()
-            raise
+        async with asyncio.timeout(CONNECT_S_MAX):
+            infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            family, kind, protocol, _, address = infos[0]
+            sock = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            try:
+                await loop.sock_connect(sock, address)
+            except BaseException:
+                sock.close()
+                raise
         return sock
 
     def _on_silence(self, line: Line, connection: Connection) -> None:

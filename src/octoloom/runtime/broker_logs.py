@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -159,6 +159,7 @@ class Logs:
         self._logs: dict[Place, Log] = {}
         self._tables: dict[Place, ProducerTable] = {}
         self.replicas: dict[TopicPartition, Replica] = {}
+        self._retired: dict[Place, Replica] = {}
 
     def open_all(self) -> list[TopicPartition]:
         """Opens what is there; answers the replicas that hold less than they once had committed.
@@ -211,17 +212,24 @@ class Logs:
         replica.info = info
         replica.message_bytes_max = number_of(info, MESSAGE_BYTES, self._message_bytes_max)
 
-    def drop(self, name: TopicPartition, info: TopicInfo) -> None:
-        """The topic is deleted: so are the files."""
-        replica = self.replicas.pop(name, None)
+    def retire(self, partitions: Mapping[TopicPartition, Partition]) -> None:
+        """Takes out replicas that the core does not have any more: no request finds them from now on."""
+        for name, replica in list(self.replicas.items()):
+            if partitions.get(name) is not replica.partition:
+                self._retired[name[0], replica.info.number, name[1]] = self.replicas.pop(name)
+
+    def drop(self, name: TopicPartition, info: TopicInfo) -> Replica | None:
+        """The topic is deleted: so are the files. Answers the replica that was retired."""
+        place = (name[0], info.number, name[1])
+        replica = self._retired.pop(place, None)
         if replica is not None:
             replica.on_cut()
-        place = (name[0], info.number, name[1])
         log = self._logs.pop(place, None)
         if log is not None:
             with contextlib.suppress(StoreError):
                 log.close()
         shutil.rmtree(self._path(place), ignore_errors=True)
+        return replica
 
     def find(self, error: DamagedLog) -> Log | None:
         """The log that the damage was found in; the error names a file of it, or the folder."""
@@ -235,6 +243,7 @@ class Logs:
         for replica in self.replicas.values():
             replica.on_cut()
         self.replicas.clear()
+        self._retired.clear()
 
     def close(self) -> None:
         for replica in self.replicas.values():

@@ -43,7 +43,8 @@ def hear(state: BrokerState, message: RegisterToBroker) -> None:
         case InSyncRefused(topic, number, version):
             _log.info("%s-%d keeps its in-sync set of version %d", topic, number, version)
             core.on_refused(now, message)
-    if isinstance(message, LogDirectory | LogNews) and message.topics:
+    if isinstance(message, LogDirectory) or (isinstance(message, LogNews) and message.topics):
+        state.logs.retire(core.partitions)
         _configure(state)
     state.soon()
 

@@ -46,7 +46,8 @@ class ProducerIds:
     async def _ask(self) -> None:
         while self._waiting:
             try:
-                allotted = await asyncio.wait_for(self._allot(BLOCK), ALLOT_S_MAX)
+                async with asyncio.timeout(ALLOT_S_MAX):
+                    allotted = await self._allot(BLOCK)
                 self._ids.extend(range(allotted.first, allotted.first + allotted.count))
             except TimeoutError:
                 # No register answers: clients try again by themselves.

@@ -189,5 +189,5 @@ class Sockets:
 
     def _sweep(self) -> None:
         for connection in self._connections:
-            connection.release()
+            connection.rest()
         self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)

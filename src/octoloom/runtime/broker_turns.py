@@ -121,20 +121,23 @@ class Turns:
             if replica.name in self._failing:
                 del self._failing[replica.name]
                 _log.info("%s-%d can be written again", *replica.name)
+            self._produce.on_written(replica, 0)
+            if state.replicas.get(replica.name) is not replica:
+                continue  # its topic was deleted in this very tick
             if replica.partition.leading is not None:
                 state.core.on_admitted(replica.name)
             if state.is_written_durable:
                 state.core.on_durable(replica.name, replica.log.end)
             self._syncer.want(replica)
-            self._produce.on_written(replica, 0)
 
     def _on_failed_write(self, replica: Replica, error: StoreError) -> None:
         if replica.name not in self._failing:
             _log.error("%s-%d cannot be written: %s", *replica.name, error)
         self._failing[replica.name] = str(error)
         replica.on_cut()
-        tail = replica.tail(self._state.is_written_durable)
-        self._state.core.on_tail(self._state.clock.now(), replica.name, tail, failed=True)
+        if self._state.replicas.get(replica.name) is replica:
+            tail = replica.tail(self._state.is_written_durable)
+            self._state.core.on_tail(self._state.clock.now(), replica.name, tail, failed=True)
         self._produce.on_written(replica, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def on_synced(self, synced: Synced) -> None:
@@ -186,20 +189,19 @@ class Turns:
             case do.Open(name, info):
                 return self._open(name, info)
             case do.Close(name, info):
-                self._fetch.on_lost(name)
-                state.logs.drop(name, info)
+                self._fetch.on_lost(state.logs.drop(name, info))
                 _log.info("%s-%d is deleted", *name)
             case do.Trim(name, offset):
                 self._trim(name, offset)
             case do.LeadershipTaken(name, epoch):
                 partition = state.core.partitions[name]
                 _log.info("%s-%d is led here in epoch %d, from offset %d", *name, epoch, partition.end)
-                self._fetch.on_lost(name)
+                self._fetch.on_lost(state.replicas.get(name))
                 for listener in state.listeners:
                     listener.on_leadership_taken(name, epoch)
             case do.LeadershipLost(name):
                 _log.info("%s-%d is not led here any more", *name)
-                self._fetch.on_lost(name)
+                self._fetch.on_lost(state.replicas.get(name))
                 for listener in state.listeners:
                     listener.on_leadership_lost(name)
             case do.Fault(name, text):
