@@ -247,6 +247,7 @@ class LogRegister:
         effects: list[LogEffect] = []
         if running is not None and running.number == message.transition:
             effects = self._abort(now, f"{broker} refused: {message.reason}")
+            self._transitions.rest(now)
         return effects + self._settle(now)
 
     def _on_allot(self, broker: str, message: Allot) -> list[LogEffect]:

@@ -68,6 +68,11 @@ class Transitions:
         self._form_ms = form_ms
         self.running: Transition | None = None
         self.form_at = now + form_ms
+        self._rest_until = now
+
+    def rest(self, now: int) -> None:
+        """A broker has refused, and would refuse the next one as well if it came at once."""
+        self._rest_until = now + self._form_ms
 
     def hold_off(self, now: int) -> None:
         """Give others who may lead, too, time to come back before leaders are chosen."""
@@ -75,6 +80,8 @@ class Transitions:
 
     def begin(self, now: int, number: int, balance: bool) -> Announced | None:
         """Begins a transition if some partition needs one and can have one."""
+        if now < self._rest_until:
+            return None
         places = list(self._book.states())
         needy = [place for place, state in places if self.leaderless(state) and self.candidates(state)]
         if needy and now < self.form_at and not self._complete(needy):
