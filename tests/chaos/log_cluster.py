@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from octoloom.runtime.processes import PARENT
 from tests.chaos.netns import Net
@@ -26,7 +27,7 @@ PORT = 9092
 REGISTER_PORT = 7070
 TOPIC = "moves"
 PATIENCE_S = 60.0
-QUIET = {"log_level": 0, "error_cb": lambda _: None}
+QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None}
 """Clients complain about every death, and deaths are what this is about."""
 
 
