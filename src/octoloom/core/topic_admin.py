@@ -62,7 +62,7 @@ def check_config(config: Mapping[str, str]) -> None:
             continue
         if setting is None:
             raise AdminRefused(INVALID_CONFIG, f"unknown setting {key}: know {', '.join(sorted(SETTINGS))}")
-        number = int(value) if re.fullmatch(r"-?\d{1,19}", value) else None
+        number = int(value) if re.fullmatch(r"-?[0-9]{1,19}", value) else None
         if number is None or not setting.least <= number <= setting.most:
             raise AdminRefused(INVALID_CONFIG, f"{key} must be a number from {setting.least} to {setting.most}")
 
