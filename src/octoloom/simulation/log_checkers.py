@@ -6,8 +6,9 @@
 4. nothing uncommitted is read: whatever a consumer saw is in the final logs;
 5. order is kept: a producer's records lie in the order in which it sent them;
 6. in one epoch of a partition one broker acknowledges, and it is the one that the register named;
-7. whatever is committed is on the disk of everybody whom the register counts in sync, as long as disks are whole;
-8. once faults stop, every partition has a leader, all replicas are in sync, and everything sent is acknowledged.
+7. a broker that restarted joins an in-sync set under its new name only;
+8. whatever is committed is on the disk of everybody whom the register counts in sync, as long as disks are whole;
+9. once faults stop, every partition has a leader, all replicas are in sync, and everything sent is acknowledged.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class LogChecker:
     def __init__(self, cluster: LogCluster) -> None:
         self._cluster = cluster
         self._leaders: dict[tuple[TopicPartition, int], str] = {}
-        self._epochs: dict[TopicPartition, int] = {}
+        self._decided: dict[TopicPartition, PartitionState] = {}
         self._known: dict[tuple[TopicPartition, int], str] = {}
         """What somebody was told about an offset."""
         self._acknowledged: dict[tuple[TopicPartition, int], str] = {}
@@ -40,13 +41,21 @@ class LogChecker:
         """Topics that were deleted."""
 
     def on_decided(self, place: TopicPartition, state: PartitionState) -> None:
-        if self._epochs.get(place, 0) > state.epoch:
+        old = self._decided.get(place, state)
+        if old.epoch > state.epoch:
             raise Broken(f"epochs rise: {place} went back to {state.epoch}")
-        self._epochs[place] = state.epoch
+        for member in state.in_sync:
+            if member not in old.in_sync and self._restarted(member):
+                raise Broken(f"restarted is out: {member} joins {place} after it has ended")
+        self._decided[place] = state
         leader = self._leaders.setdefault((place, state.epoch), state.leader)
         if leader != state.leader:
             raise Broken(f"one leader: {leader} and {state.leader} lead {place} in epoch {state.epoch}")
         self._check_disks(place)
+
+    def _restarted(self, member: str) -> bool:
+        known = self._cluster.register.disk.brokers
+        return any(name_of(n) == name_of(member) and incarnation_of(n) > incarnation_of(member) for n in known)
 
     def on_acknowledged(self, broker: BrokerNode, request: Produce, offset: int, epoch: int) -> None:
         """A broker commits a batch, whether or not its producer hears of it."""

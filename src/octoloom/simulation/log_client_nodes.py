@@ -45,6 +45,8 @@ class ClientNode:
         self.name = name
         self.alive, self.paused, self.slow = True, False, False
         self.channels: dict[str, Channel] = {}
+        self._seen: dict[TopicPartition, str] = {}
+        """The leaders as they were when it looked last."""
         self._dialling: dict[int, str] = {}
 
     def channel_to(self, broker: str) -> Channel | None:
@@ -74,11 +76,14 @@ class ClientNode:
     def on_data(self, channel: Channel, data: object) -> None: ...
 
     def leader_of(self, name: TopicPartition) -> str:
-        """Mostly what is so; sometimes what was so a while ago."""
-        if self.world.dice.random() < 0.1:
+        """What is so, or what was so a while ago, or anybody."""
+        luck = self.world.dice.random()
+        if luck < 0.1:
             return self.cluster.any_broker()
-        state = self.cluster.register.disk.partitions.get(name)
-        return state.leader if state is not None else ""
+        if luck > self.cluster.staleness or name not in self._seen:
+            state = self.cluster.register.disk.partitions.get(name)
+            self._seen[name] = state.leader if state is not None else ""
+        return self._seen[name]
 
 
 class ProducerNode(ClientNode):

@@ -22,6 +22,8 @@ class LogCluster:
         self.network = Network(world)
         dice = world.dice
         self.lag_ms = dice.choice([200, 500, 2000])
+        self.staleness = dice.choice([0.1, 0.7])
+        """How often clients rely on what they know."""
         self.checker = LogChecker(self)
         self.faults = LogFaults(self)
         config = LogConfig(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from octoloom.core.log_messages import DropTopic, GrowTopic, MakeTopic, PartitionState
+from octoloom.core.log_messages import DropTopic, GrowTopic, MakeTopic, PartitionState, TopicPartition
 from octoloom.core.roster import name_of
 from octoloom.simulation.broker_node import BrokerNode
 from octoloom.simulation.log_disk import LogDisk
@@ -199,24 +199,30 @@ class LogFaults:
     # Disks.
 
     def _expendable(self, node: BrokerNode) -> bool:
-        """Does the register count on another broker, alive, for all that this disk may hold, and is nothing under way?
+        """Does the register count on another broker, alive, for all that this disk may hold?
 
-        What the register is about to decide may name this one alone: then its disk is the only copy that counts.
+        What it is about to decide, or decides before it hears of this one's end, may name this one alone: then its
+        disk is the only copy that counts.
         """
         register = self.cluster.register
-        if not register.alive or register.core.transition_runs:
+        unheard = node.slow or self.cluster.network.is_cut(node.name, "register")
+        if unheard or not register.alive or register.core.transition_runs:
             return False
         for name, state in register.disk.partitions.items():
             if not any(name_of(member) == node.label for member in state.in_sync):
                 continue
-            others = [member for member in state.in_sync if name_of(member) != node.label]
-            if not any(member in self.cluster.brokers and self.cluster.brokers[member].alive for member in others):
+            leads = [broker.core.partitions[name].leading for broker in self._holding(name)]
+            proposals = [leading.proposal for leading in leads if leading and leading.proposal]
+            if not all(self._stands_without(node, members) for members in [state.in_sync, *proposals]):
                 return False
-            for broker in self.cluster.brokers.values():
-                partition = broker.core.partitions.get(name)
-                if partition and partition.leading and partition.leading.proposal:
-                    return False
         return True
+
+    def _holding(self, name: TopicPartition) -> list[BrokerNode]:
+        return [broker for broker in self.cluster.brokers.values() if name in broker.core.partitions]
+
+    def _stands_without(self, node: BrokerNode, members: list[str]) -> bool:
+        others = [self.cluster.brokers.get(member) for member in members if name_of(member) != node.label]
+        return any(other is not None and other.alive for other in others)
 
     def _damage(self) -> None:
         node = self._any()
