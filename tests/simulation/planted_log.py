@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from octoloom.core.epochs import Epochs
+from octoloom.core.following import Following
 from octoloom.core.in_sync import InSync, Progress
 from octoloom.core.log_messages import FollowEntry, Part, PartitionState, ProposeInSync
 from octoloom.core.log_register import LogRegister
@@ -18,7 +19,7 @@ from octoloom.core.producers import ProducerTable, Verdict
 from octoloom.core.replication import Incoming, Outgoing
 from octoloom.core.roster import name_of
 from octoloom.core.transitions import Transition, Transitions
-from tests.simulation.planting import Plants, planting
+from tests.simulation.planting import Plants, planting, together
 
 PLANTS: Plants = {}
 plant = planting(PLANTS)
@@ -49,7 +50,7 @@ def written_is_durable(right: Any, self: Partition, end: int) -> None:
 @plant(Partition, "follow_entry")
 def received_is_durable(right: Any, self: Partition) -> FollowEntry:
     """A follower claims to have on disk what it has only received."""
-    return msgspec.structs.replace(right(self), durable=self.end)
+    return msgspec.structs.replace(right(self), durable=self.end)  # type: ignore[no-any-return]
 
 
 @plant(InSync, "_propose")
@@ -118,12 +119,6 @@ def divergence_not_noticed(right: Any, self: Partition, now: int, follower: str,
     return right(self, now, follower, msgspec.structs.replace(entry, last_epoch=-1))  # type: ignore[no-any-return]
 
 
-@plant(Partition, "cut_at")
-def cut_at_the_watermark(right: Any, self: Partition, part: Part) -> int | None:
-    """As before epochs were kept: a follower cuts back to its watermark, and no further."""
-    return right(self, part) and self.high
-
-
 @plant(Epochs, "end_of")
 def epoch_end_off_by_one(right: Any, self: Epochs, epoch: int, end: int) -> tuple[int, int]:
     """An epoch that the log does not have is taken for the next one that it has."""
@@ -131,16 +126,16 @@ def epoch_end_off_by_one(right: Any, self: Epochs, epoch: int, end: int) -> tupl
     return (known[0][0], end) if known else right(self, epoch, end)
 
 
-@plant(Partition, "_from_leader")
-def old_epochs_are_heard(right: Any, self: Partition, part: Part) -> bool:
-    """A follower takes what a leader of another epoch sends."""
-    return self.leader != ""
-
-
-@plant(Partition, "on_follower_durable")
-def acknowledged_in_any_epoch(right: Any, self: Partition, now: int, follower: str, epoch: int, durable: int) -> None:
-    """An acknowledgement of an older epoch counts in this one."""
-    right(self, now, follower, self.state.epoch, durable)
+@plant(Following, "on_part")
+def old_leaders_are_heard(right: Any, self: Following, now: int, peer: str, part: Part, batches: Any) -> bool:
+    """A follower takes what an older leader still sends for the new one's, whoever sends it, of whichever epoch."""
+    name = (part.topic, part.partition)
+    partition = self._partitions.get(name)
+    if partition is not None and partition.leader in self._incoming and not part.verdict:
+        peer = partition.leader
+        self._incoming[peer].asked.setdefault(name, partition.state.epoch)
+        part = msgspec.structs.replace(part, epoch=partition.state.epoch)
+    return right(self, now, peer, part, batches)  # type: ignore[no-any-return]
 
 
 @plant(Partition, "take_role")
@@ -164,13 +159,6 @@ def unclean_leaders(right: Any, self: Transitions, state: PartitionState) -> lis
     return there or right(self, state)
 
 
-@plant(Transitions, "candidates")
-def successors_at_once(right: Any, self: Transitions, state: PartitionState) -> list[str]:
-    """A broker that restarted may lead while members are there that did not."""
-    chosen = right(self, state)
-    return [*(s for m in state.in_sync if (s := self._roster.successor(m)) and s != m), *chosen]
-
-
 @plant(LogRegister, "_forget_disk")
 def empty_disk_is_trusted(right: Any, self: LogRegister, name: str) -> None:
     """A broker that came back with another disk is taken for what it was."""
@@ -183,10 +171,21 @@ def damage_not_heard(right: Any, self: LogRegister, name: str, damaged: Any) -> 
 
 @plant(Transition, "choose")
 def shortest_log_leads(right: Any, self: Transition, place: Any, candidates: list[str]) -> str:
-    """The survey is read upside down, and everybody who answered stays in the set, longer or not."""
+    """The survey is read upside down, so members have more than their leader, which may be committed already."""
     standings = self.standings.get(place, {})
     answered = [c for c in candidates if c in standings]
     return min(answered, key=lambda c: standings[c], default="")
+
+
+@plant(Partition, "cut_at")
+def cut_at_the_watermark(right: Any, self: Partition, part: Part) -> int | None:
+    """As before epochs were kept: a follower cuts back to its watermark, which may be older than what is committed."""
+    return None if right(self, part) is None else self.high
+
+
+# Each of these alone is harmless: a member has everything committed, however short its log, and the longest log has
+# nothing to cut.
+together(PLANTS, cut_at_the_watermark, shortest_log_leads)
 
 
 @plant(Transitions, "_lead")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 Plants = dict[str, Callable[[], AbstractContextManager[None]]]
@@ -11,7 +11,7 @@ Wrong = Callable[..., Any]
 
 
 def planting(plants: Plants) -> Callable[[type, str], Callable[[Wrong], Wrong]]:
-    """A decorator that enters a function in `plants` as a wrong version of `owner.name`; it gets the right one first."""
+    """A decorator that enters a function in `plants` as a wrong `owner.name`; it is given the right one first."""
 
     def plant(owner: type, name: str) -> Callable[[Wrong], Wrong]:
         def register(wrong: Wrong) -> Wrong:
@@ -32,3 +32,17 @@ def planting(plants: Plants) -> Callable[[type, str], Callable[[Wrong], Wrong]]:
         return register
 
     return plant
+
+
+def together(plants: Plants, *wrongs: Wrong) -> None:
+    """Makes one plant of several, each of which would be harmless alone. It has the first one's name."""
+    parts = [plants.pop(wrong.__name__) for wrong in wrongs]
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with ExitStack() as stack:
+            for part in parts:
+                stack.enter_context(part())
+            yield
+
+    plants[wrongs[0].__name__] = planted
