@@ -209,6 +209,25 @@ def test_a_killed_leader_is_replaced_by_a_transition_that_can_be_watched(caplog:
     run(story)
 
 
+def test_a_broker_that_is_back_hears_the_directory_first_and_then_that_it_may_lead() -> None:
+    async def story() -> None:
+        server = await started()
+        brokers = {broker.broker: broker for broker in await joined(server, "a#1", "b#1")}
+        await brokers["a#1"].client.request(MakeTopic(0, "t", 1, 1))
+        await until(lambda: all(broker.leader("t") for broker in brokers.values()))
+        old = brokers.pop(brokers["a#1"].leader("t"))
+        [other] = brokers.values()
+        await asyncio.sleep(LOG_CONFIG.form_ms / 1000)
+        old.kill()
+        await until(lambda: old.broker not in other.directory.brokers)
+        new = Broker(old.broker.replace("#1", "#2"), server.address)
+        await until(lambda: new.leader("t") == other.leader("t") == new.broker)
+        assert new.heard == ["-", "LogDirectory", "Announced", "LogNews"]
+        await stopped(server, [old, other, new])
+
+    run(story)
+
+
 def test_a_broker_that_wants_to_go_hands_over_first() -> None:
     async def story() -> None:
         server = await started()

@@ -194,6 +194,7 @@ DAMAGE = [
     "UPDATE log_partitions SET crc = crc + 1 WHERE number = 2",
     "UPDATE log_partitions SET number = 9 WHERE number = 2",
     "UPDATE log_partitions SET name = 'other'",
+    "; ".join(f"UPDATE log_partitions SET number = {to} WHERE number = {at}" for at, to in ((1, 9), (2, 1), (9, 2))),
     "UPDATE log_topics SET body = x'7b7d'",
     "UPDATE log_brokers SET body = 'text'",
     "DELETE FROM log_partitions WHERE number = 1",
@@ -210,7 +211,7 @@ def test_damaged_rows_say_what_to_do(tmp_path: Path, damage: str) -> None:
     store.save(None, [first_step()])
     store.close()
     with sqlite3.connect(tmp_path / "register.db") as database:
-        database.execute(damage)
+        database.executescript(damage)
     database.close()
     store = RegisterStore(tmp_path / "register.db")
     with pytest.raises(StoreError, match=r"is damaged .*put a backup in its place"):

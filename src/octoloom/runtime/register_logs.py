@@ -78,7 +78,6 @@ class LogDesk:
                 return
         older = self._brokers.get(broker)
         if older is not None and older is not connection:
-            del self._names[older]
             older.close()
         self._followers.pop(connection, None)
         self._names[connection], self._brokers[broker] = broker, connection
