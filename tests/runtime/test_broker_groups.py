@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka import KafkaConsumer  # type: ignore[import-untyped]
 
+from octoloom.core.topic_admin import OFFSETS_TOPIC
 from octoloom.runtime.directory_answers import OFFSETS_PARTITIONS, place_of
 from octoloom.runtime.group_host import GroupHost
 from octoloom.wire.kafka.apis import SERVED, Api
@@ -272,6 +273,18 @@ def test_offsets_go_with_their_topic(log: InnerLog) -> None:
 
     until(forgotten)
     member.close()
+
+
+def test_nobody_but_coordinators_writes_to_their_topic(log: InnerLog) -> None:
+    with line(log.address_of(1)) as broker:
+        broker.say(Api.FIND_COORDINATOR, 2, key="any", key_type=0)
+    producer = Producer({"bootstrap.servers": log.address, "log_level": 0})
+    errors: list[int] = []
+    producer.produce(
+        OFFSETS_TOPIC, b"not a record", on_delivery=lambda error, _: errors.append(error.code() if error else 0)
+    )
+    producer.flush(PATIENCE_S)
+    assert errors == [ErrorCode.INVALID_TOPIC]
 
 
 # By hand, in every version.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from octoloom.core.errors import ProtocolError
 from octoloom.core.log_messages import TopicPartition
+from octoloom.core.topic_admin import OFFSETS_TOPIC
 from octoloom.runtime.broker_apis import OnAppended, Request
 from octoloom.runtime.broker_logs import Replica
 from octoloom.runtime.broker_state import BrokerState
@@ -71,7 +72,11 @@ class Produce:
         elif not ALL <= acks <= 1:
             refusal = ErrorCode.INVALID_REQUIRED_ACKS
         for topic, number, records in parts:
-            error = refusal or self._take(produced, (topic, number), records, acks)
+            if topic == OFFSETS_TOPIC:
+                # Its records are the coordinators' memory.
+                error = int(ErrorCode.INVALID_TOPIC)
+            else:
+                error = refusal or self._take(produced, (topic, number), records, acks)
             if error:
                 results.append(self._refusal(topic, number, error))
         if acks == 0:
