@@ -9,10 +9,12 @@ import uvloop
 
 from octoloom.cli.options import APP, PORT, log_to_stderr, read_secret
 from octoloom.core.admission import Limits
+from octoloom.core.journal import Durability
 from octoloom.runtime.apps import load_app
 from octoloom.runtime.hosting import LEAVE_S, serve_link
-from octoloom.runtime.link import LinkServer
+from octoloom.runtime.link import AT_REGISTER, LinkServer
 from octoloom.runtime.processes import end_with_parent
+from octoloom.wire.journal import TOPIC
 
 
 @click.command(short_help="Run one link.")
@@ -34,6 +36,23 @@ from octoloom.runtime.processes import end_with_parent
     help="Let in only links that were started with the same secret.",
 )
 @click.option(
+    "--journal",
+    is_flag=False,
+    flag_value=AT_REGISTER,
+    default="",
+    metavar="[BROKERS]",
+    help="Keep a journal of every change with these brokers (host:port,...); by itself, with those of the register.",
+)
+@click.option(
+    "--durability",
+    type=click.Choice([Durability.CHAIN.value, Durability.JOURNAL.value]),
+    default=Durability.CHAIN.value,
+    show_default=True,
+    help="When a change counts and devices hear of it: once every link has it, or once the journal has it. With chain "
+    "the journal follows a moment later. All links of a chain need the same.",
+)
+@click.option("--journal-topic", default=TOPIC, show_default=True, help="The topic of the journal.")
+@click.option(
     "--leave-seconds",
     type=click.FloatRange(0.1),
     default=LEAVE_S,
@@ -50,6 +69,9 @@ def command(
     peer_port: int,
     secret_file: Path | None,
     peer_secret_file: Path | None,
+    journal: str,
+    durability: str,
+    journal_topic: str,
     leave_seconds: float,
 ) -> None:
     """Run one link of the register's chains.
@@ -61,6 +83,7 @@ def command(
     Examples:
       octoloom link --name one --register 127.0.0.1:7070
       octoloom link --name two --register 127.0.0.1:7070 --app game.py:app --device-port 7080
+      octoloom link --name one --register 127.0.0.1:7070 --journal --durability journal
     """
     end_with_parent()
     log_to_stderr()
@@ -70,7 +93,18 @@ def command(
 
     async def serve() -> None:
         server = LinkServer(
-            name, register, found, host, device_port, peer_port, limits, token=token, advertise=advertise
+            name,
+            register,
+            found,
+            host,
+            device_port,
+            peer_port,
+            limits,
+            token=token,
+            advertise=advertise,
+            journal=journal,
+            durability=Durability(durability),
+            journal_topic=journal_topic,
         )
         await serve_link(server, click.echo, leave_seconds)
 

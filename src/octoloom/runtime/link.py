@@ -19,6 +19,9 @@ from octoloom.core import device_messages as say
 from octoloom.core.admission import Limits
 from octoloom.core.app import App
 from octoloom.core.chain import Chain
+from octoloom.core.errors import UsageError
+from octoloom.core.event import SpaceSnapshot
+from octoloom.core.journal import Durability
 from octoloom.core.link_messages import LinkMessage
 from octoloom.core.pace import next_batch_max
 from octoloom.core.placement import place
@@ -26,11 +29,13 @@ from octoloom.core.register_messages import Declined, Directory, Enlist, Leave, 
 from octoloom.runtime import stats
 from octoloom.runtime.clock import Clock
 from octoloom.runtime.doors import CONNECTIONS_MAX, Doors
+from octoloom.runtime.journal import FLUSH_S, Journal, Journaled
 from octoloom.runtime.outbox import Outbox
 from octoloom.runtime.peers import Peers
 from octoloom.runtime.register_client import RegisterClient
 from octoloom.runtime.sure import Sure
 from octoloom.runtime.turns import Turns
+from octoloom.wire.journal import TOPIC
 from octoloom.wire.stats import StatsRequest, encode_answer
 
 RETRY_MS = 100
@@ -39,6 +44,8 @@ _log = logging.getLogger("octoloom.link")
 
 PARTING_MS = 500
 """How long a link that leaves waits for its devices to hear where to go."""
+AT_REGISTER = "register"
+"""In place of the brokers' addresses: ask the register, which knows them."""
 
 
 class LinkServer:
@@ -54,8 +61,16 @@ class LinkServer:
         connections_max: int = CONNECTIONS_MAX,
         token: str = "",
         advertise: str = "",
+        journal: str = "",
+        durability: Durability = Durability.CHAIN,
+        journal_topic: str = TOPIC,
     ) -> None:
-        """`token` is what the links of one chain show each other; `advertise` is the host that others dial."""
+        """`token` is what the links of one chain show each other; `advertise` is the host that others dial.
+
+        `journal` are the addresses of the brokers that keep it, or "register"; without any there is none.
+        """
+        if durability is Durability.JOURNAL and not journal:
+            raise UsageError("durability 'journal' needs a journal: name its brokers, or \"register\" to ask there")
         self.clock = Clock()
         self.id = f"{name}#{self.clock.started_ms}"
         self.app = app
@@ -74,7 +89,12 @@ class LinkServer:
         """The chain that each connection belongs to since it was first let in."""
         self._drained: dict[int, None] = {}
         self._turns = Turns(self.chains, self.clock, self._turn)
-        self._outbox = Outbox(app, self.doors, self.peers, self._report, self._on_judged)
+        self._durability = durability if journal else Durability.NONE
+        self._journal: Journal | None = None
+        if self._durability is not Durability.NONE:
+            brokers = register_address if journal == AT_REGISTER else journal
+            self._journal = self._open_journal(brokers, journal_topic)
+        self._outbox = Outbox(app, self.doors, self.peers, self._report, self._on_judged, self._journal)
         self._digests = stats.Digests()
         self._news = asyncio.Event()
         self._stopped = False
@@ -108,6 +128,9 @@ class LinkServer:
         if self._register is not None:
             await self._register.stop()
         await self._outbox.close()
+        if self._journal is not None:
+            await self._journal.flush(FLUSH_S)
+            await self._journal.close()
 
     async def leave(self, timeout_ms: int = 5_000) -> bool:
         """Asks the register to do without this link, waits until it does, and stops; False if it took too long."""
@@ -174,7 +197,8 @@ class LinkServer:
                 chain = self.chains.get(name)
                 if chain is None:
                     dice = int.from_bytes(os.urandom(8), "big")
-                    chain = self.chains[name] = Chain(name, self.id, self.app, self._limits, dice)
+                    chain = Chain(name, self.id, self.app, self._limits, dice, self._durability)
+                    self.chains[name] = chain
                 before = chain.epoch
                 chain.on_directory(self.clock.now(), directory)
                 self._turns.mark(chain)
@@ -297,6 +321,38 @@ class LinkServer:
     def _on_judged(self, chain: Chain, space: str, fatal: list[int]) -> None:
         with self._sure:
             chain.on_trial(self.clock.now(), space, fatal)
+        self._turns.mark(chain)
+
+    # The journal.
+
+    def _open_journal(self, brokers: str, topic: str) -> Journal:
+        return Journal(
+            brokers,
+            self._on_journaled,
+            self._on_restored,
+            self._break,
+            topic=topic,
+            client_id=self.id,
+            chain_names=lambda: sorted(self.directory.views) if self.directory is not None else (),
+            now_ms=self.clock.now,
+        )
+
+    def _on_journaled(self, told: list[Journaled]) -> None:
+        if self._stopped:
+            return
+        now = self.clock.now()
+        with self._sure:
+            for name, space, generation, version in told:
+                chain = self.chains[name]
+                chain.on_journaled(now, space, generation, version)
+                self._turns.mark(chain)
+
+    def _on_restored(self, name: str, generation: int, snapshots: list[SpaceSnapshot]) -> None:
+        if self._stopped:
+            return
+        chain = self.chains[name]
+        with self._sure:
+            chain.on_restored(self.clock.now(), generation, snapshots)
         self._turns.mark(chain)
 
     # Telling of itself.

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from octoloom.core.app import App
 from octoloom.core.chain import Chain
 from octoloom.core.compute import Fault
-from octoloom.core.effects import Effect, Fan, Report, Tell, ToPeer, Trial
+from octoloom.core.effects import Effect, Fan, Publish, Report, Restore, Tell, ToPeer, Trial
 from octoloom.core.link_messages import LinkMessage, Stale
 from octoloom.core.register_messages import ToRegister
 from octoloom.runtime.doors import Doors
 from octoloom.runtime.faults import FaultLog
+from octoloom.runtime.journal import Journal
 from octoloom.runtime.peers import Peers
 from octoloom.runtime.trial import trial
 from octoloom.wire.device import close_changed, encode_changed_open
@@ -32,13 +33,20 @@ class Outbox:
     """`on_judged` is called with the fatal events of a space when its trial is over."""
 
     def __init__(
-        self, app: App, doors: Doors, peers: Peers, report: Callable[[ToRegister], object], on_judged: OnJudged
+        self,
+        app: App,
+        doors: Doors,
+        peers: Peers,
+        report: Callable[[ToRegister], object],
+        on_judged: OnJudged,
+        journal: Journal | None = None,
     ) -> None:
         self._app = app
         self._doors = doors
         self._peers = peers
         self._report = report
         self._on_judged = on_judged
+        self._journal = journal
         self._faults = FaultLog()
         self._trials: dict[tuple[str, str], asyncio.Task[None]] = {}
 
@@ -67,12 +75,18 @@ class Outbox:
     def _obey(self, chain: Chain, effect: Effect) -> None:
         if isinstance(effect, Tell):
             self._doors.tell(effect.connection, effect.message, effect.close)
+        elif isinstance(effect, Publish):
+            assert self._journal is not None
+            self._journal.publish(chain.chain, chain.epoch, effect)
         elif isinstance(effect, Report):
             self._report(effect.message)
         elif isinstance(effect, Fault):
             self._faults.note(effect)
         elif isinstance(effect, Trial):
             self._try(chain, effect)
+        elif isinstance(effect, Restore):
+            assert self._journal is not None
+            self._journal.restore(chain.chain, effect.generation)
 
     def _fan(self, effect: Fan) -> None:
         """One text for all, and one of their own for those whose events were settled."""
