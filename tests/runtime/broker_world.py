@@ -73,15 +73,13 @@ class World:
         return leader
 
     async def whole(self, topic: str, number: int = 0) -> None:
-        """Waits until all brokers are in sync and have the same watermark."""
-        replicas = [broker.core.partitions.get((topic, number)) for broker in self.brokers.values()]
+        """Waits until all brokers are in sync and hold all of it, committed."""
 
         def is_whole() -> bool:
+            replicas = [broker.core.partitions.get((topic, number)) for broker in self.brokers.values()]
             lead = next((each for each in replicas if each is not None and each.leading is not None), None)
-            if lead is None:
-                return False
-            ends = {each.high for each in replicas if each is not None}
-            return len(lead.state.in_sync) == len(replicas) and ends == {lead.end}
+            ends = {each.durable if each is not None else -1 for each in replicas}
+            return lead is not None and len(lead.state.in_sync) == len(replicas) and ends == {lead.end} == {lead.high}
 
         await until(is_whole)
 

@@ -23,6 +23,7 @@ from octoloom.core.broker import Broker, BrokerConfig
 from octoloom.core.errors import ProtocolError, StoreError
 from octoloom.core.log_messages import BrokerAddress, BrokerToRegister, EnlistBroker, MakeTopic, RegisterToBroker
 from octoloom.core.register_messages import Declined, Leave
+from octoloom.core.roster import name_of
 from octoloom.runtime.broker_admin import BrokerAdmin
 from octoloom.runtime.broker_apis import Handlers, Request
 from octoloom.runtime.broker_connection import Connection
@@ -46,6 +47,7 @@ from octoloom.runtime.broker_sync import Syncer
 from octoloom.runtime.broker_turns import Turns
 from octoloom.runtime.broker_upkeep import Upkeep
 from octoloom.runtime.clock import Clock
+from octoloom.runtime.frames import split_address
 from octoloom.storage.log_damage import DamagedLog
 from octoloom.wire.kafka.api_versions import encode_api_versions
 from octoloom.wire.kafka.apis import REPLICATE, Api, parse_header
@@ -72,6 +74,7 @@ class BrokerServer:
         self.failed: asyncio.Future[None] | None = None
         """Fails with the error that broke this broker."""
         self._name, self._data_dir = name, Path(data_dir)
+        split_address(register_address)
         self._register_address = register_address
         self._host, self._port, self._advertise = host, port, advertise
         self._stopped = self._is_closed = False
@@ -173,14 +176,10 @@ class BrokerServer:
         return gone
 
     def _is_needed(self) -> bool:
-        """Whether this broker leads where somebody else could."""
-        alive = self.state.directory.brokers
-        for partition in self.core.partitions.values():
-            if partition.leading is not None:
-                others = [member for member in partition.state.in_sync if member != self.id and member in alive]
-                if others:
-                    return True
-        return False
+        """Whether this broker leads where somebody else could, now or once it has caught up."""
+        alive = [name_of(broker) for broker in self.state.directory.brokers if broker != self.id]
+        led = [each for each in self.core.partitions.values() if each.leading is not None]
+        return any(replica in alive for partition in led for replica in partition.state.replicas)
 
     def _hang_up(self) -> None:
         self._stopped = True
