@@ -11,7 +11,7 @@ help:
 	@echo "make test      set up, then run the tests (a few minutes on two cores)"
 	@echo "make check     lint, types and tests: what CI runs"
 	@echo "make chaos     the long form of the tests on real processes"
-	@echo "make simulate  search SEEDS=$(SEEDS) simulated histories for a broken promise"
+	@echo "make simulate  search SEEDS=$(SEEDS) simulated histories of each kind for a broken promise"
 	@echo "make bench     throughput and latency beside a peer"
 	@echo "make venv      set up only"
 	@echo "make lock      pin the newest versions that pyproject.toml allows"
@@ -49,6 +49,8 @@ chaos: venv
 
 simulate: venv
 	$(BIN)/octoloom simulate chain --seeds $(SEEDS)
+	$(BIN)/octoloom simulate log --seeds $(SEEDS)
+	$(BIN)/octoloom simulate groups --seeds $(SEEDS)
 
 bench: venv
 	$(BIN)/python benchmarks/chain.py
