@@ -6,8 +6,6 @@ whoever asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from octoloom.core.consumer_commits import Commits
@@ -19,27 +17,10 @@ from octoloom.core.consumer_messages import GroupError
 from octoloom.core.consumer_records import compacted
 from octoloom.core.consumer_rounds import Rounds
 from octoloom.core.group_offsets import GroupOffsets
+from tests.simulation.planting import Plants, planting
 
-GROUP_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {}
-
-
-def plant(owner: type, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as a wrong version of the method `owner.name`; it is given the right one first."""
-
-    def register(wrong: Callable[..., Any]) -> Callable[..., Any]:
-        @contextmanager
-        def planted() -> Iterator[None]:
-            right = owner.__dict__[name]
-            setattr(owner, name, lambda *args, **kwargs: wrong(right, *args, **kwargs))
-            try:
-                yield
-            finally:
-                setattr(owner, name, right)
-
-        GROUP_PLANTS[wrong.__name__] = planted
-        return wrong
-
-    return register
+GROUP_PLANTS: Plants = {}
+plant = planting(GROUP_PLANTS)
 
 
 # Too early.
