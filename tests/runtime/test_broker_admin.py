@@ -282,6 +282,30 @@ def test_alter_configs_in_every_version(log: InnerLog, admin: AdminClient, versi
     assert log.call(lambda: log.brokers[1].state.directory.topics[name].config)["retention.ms"] == "99"
 
 
+@versions(Api.ALTER_CONFIGS)
+def test_older_clients_replace_all_settings(log: InnerLog, admin: AdminClient, version: int) -> None:
+    name = f"replaced{version}"
+    outcome(admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "5", "segment.bytes": "65536"})]))
+
+    def resource(topic: str, **settings: str | None) -> dict[str, Any]:
+        configs = [{"name": key.replace("_", "."), "value": value} for key, value in settings.items()]
+        return {"resource_type": 2, "resource_name": topic, "configs": configs}
+
+    wishes = [
+        resource(name, retention_ms="7", max_message_bytes="5000"),
+        resource(name, retention_ms=None),
+        resource(name, no_such="1"),
+        resource("none", retention_ms="7"),
+    ]
+    codes = [0, ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_CONFIG, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    for dry, after in ((True, {"retention.ms": "5", "segment.bytes": "65536"}), (False, None)):
+        with line(log.address_of(1)) as broker:
+            answer = broker.say(Api.ALTER_CONFIGS, version, resources=wishes, validate_only=dry)
+        assert [each.error_code for each in answer.responses] == codes
+        expected = {"min.insync.replicas": "1", **(after or {"retention.ms": "7", "max.message.bytes": "5000"})}
+        assert log.call(lambda: log.brokers[1].state.directory.topics[name].config) == expected
+
+
 @versions(Api.DESCRIBE_CLUSTER)
 def test_describe_cluster_in_every_version(log: InnerLog, version: int) -> None:
     with line(log.address_of(2)) as broker:

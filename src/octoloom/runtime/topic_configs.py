@@ -22,6 +22,8 @@ from octoloom.wire.kafka.compose import compose
 from octoloom.wire.kafka.errors import ErrorCode
 
 FIXED = {"cleanup.policy": "delete", "message.timestamp.type": "CreateTime", "compression.type": "producer"}
+CHOSEN = "min.insync.replicas"
+"""The register gives every new topic one that fits its replicas: who does not name it does not mean to lose it."""
 
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
@@ -37,6 +39,7 @@ class TopicConfigs:
     def handlers(self) -> Handlers:
         return {
             Api.DESCRIBE_CONFIGS: self._on_describe,
+            Api.ALTER_CONFIGS: self._on_alter_all,
             Api.INCREMENTAL_ALTER_CONFIGS: self._on_alter_some,
         }
 
@@ -82,6 +85,22 @@ class TopicConfigs:
         return [_config(name, str(value), _OF_BROKER, read_only=True) for name, value in values.items()]
 
     # Changing.
+
+    def _on_alter_all(self, request: Request) -> None:
+        """The older way: what is not named goes back to its default, except for what the register chose."""
+        asked: Any = request.decode()
+        self._later.answer(request, self._alter(request, asked, self._replacement))
+
+    def _replacement(self, resource: Any) -> ConfigureTopic | AdminDone:
+        put: dict[str, str] = {}
+        for config in resource.configs:
+            if config.value is None:
+                return _valueless(config.name)
+            put[config.name] = config.value
+        info = self._host.directory.topics.get(resource.resource_name)
+        before = info.config if info is not None else {}
+        unset = [name for name in before if name not in put and name != CHOSEN]
+        return ConfigureTopic(0, resource.resource_name, put, unset)
 
     def _on_alter_some(self, request: Request) -> None:
         asked: Any = request.decode()
@@ -134,10 +153,14 @@ def _changes(resource: Any) -> ConfigureTopic | AdminDone:
         elif config.config_operation != _SET:
             return AdminDone(0, ErrorCode.INVALID_REQUEST, "settings are set or deleted: none of them is a list")
         elif config.value is None:
-            return AdminDone(0, ErrorCode.INVALID_CONFIG, f"{config.name} has no value: delete it to have its default")
+            return _valueless(config.name)
         else:
             put[config.name] = config.value
     return ConfigureTopic(0, resource.resource_name, put, unset)
+
+
+def _valueless(name: str) -> AdminDone:
+    return AdminDone(0, ErrorCode.INVALID_CONFIG, f"{name} has no value: delete it to have its default")
 
 
 def topic_configs(info: TopicInfo, text: bool = False) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ class Api(IntEnum):
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
@@ -86,6 +87,7 @@ SERVED: dict[int, Versions] = {
     Api.INIT_PRODUCER_ID: Versions(0, 4, 2),
     Api.OFFSET_FOR_LEADER_EPOCH: Versions(2, 4, 4),
     Api.DESCRIBE_CONFIGS: Versions(1, 4, 4),
+    Api.ALTER_CONFIGS: Versions(0, 2, 2),
     Api.CREATE_PARTITIONS: Versions(0, 3, 2),
     Api.DELETE_GROUPS: Versions(0, 2, 2),
     Api.INCREMENTAL_ALTER_CONFIGS: Versions(0, 1, 1),
