@@ -34,6 +34,11 @@ async def broker(folder: Path, register: Child, name: str, *more: str) -> Child:
     return await Child.start(name, arguments, folder / f"{name}.log")
 
 
+async def stop_all(children: dict[str, Child]) -> None:
+    for child in children.values():
+        await child.stop()
+
+
 def produce(address: str, values: list[bytes], **config: object) -> list[int]:
     """The offsets of all values, which were acknowledged."""
     offsets: dict[bytes, int] = {}
@@ -93,8 +98,7 @@ def test_a_broker_that_is_asked_to_leave_lets_others_lead_first(tmp_path: Path) 
     async def main() -> None:
         async with register(tmp_path) as home, contextlib.AsyncExitStack() as stack:
             children = {name: await broker(tmp_path, home, name, "--name", name) for name in ("b1", "b2", "b3")}
-            for name in children:
-                stack.push_async_callback(lambda name=name: children[name].stop())
+            stack.push_async_callback(stop_all, children)
             addresses = ",".join(child.facts["address"] for child in children.values())
             expected = [b"first"]
             await asyncio.to_thread(produce, addresses, expected)

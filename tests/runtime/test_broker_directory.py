@@ -27,7 +27,8 @@ def test_it_answers_what_it_was_told() -> None:
     assert directory.revision == 4
     assert directory.leader(("t", 0)) == B1
     assert list(directory.partitions("t")) == [0, 1]
-    assert directory.state(("t", 2)) is directory.state(("u", 0)) is directory.leader(("u", 0)) is None
+    assert directory.state(("t", 2)) is directory.state(("u", 0)) is None
+    assert directory.leader(("u", 0)) is None
     assert directory.partitions("u") == {}
     assert directory.ids_of(STATE.in_sync) == [1, 2]
     assert directory.ids_of(STATE.replicas, named=True) == [1, 2]

@@ -49,11 +49,13 @@ def test_only_brokers_of_the_cluster_that_mean_this_one_are_let_in(
     tmp_path: Path, leader: str, broker: str, token: str
 ) -> None:
     async def main() -> None:
-        async with world(tmp_path, ("b1", "b2"), with_settings(token="s")) as all_of_it:
-            async with Follower.to(all_of_it.brokers["b1"].address) as follower:
-                assert isinstance(follower, Follower)
-                await follower.introduce(leader, broker, token)
-                assert await follower.is_hung_up()
+        async with (
+            world(tmp_path, ("b1", "b2"), with_settings(token="s")) as all_of_it,
+            Follower.to(all_of_it.brokers["b1"].address) as follower,
+        ):
+            assert isinstance(follower, Follower)
+            await follower.introduce(leader, broker, token)
+            assert await follower.is_hung_up()
 
     uvloop.run(main())
 

@@ -65,9 +65,9 @@ def test_what_is_written_during_a_sync_waits_for_the_next() -> None:
         one.log.go.set()
         two.log.go.set()
         await until(lambda: len(synced) == 2)
-        assert [[(replica is one, end) for replica, _, end in each] for each in synced] == [
-            [(True, 5)],
-            [(True, 8), (False, 8)],
+        assert [[(replica.log, end) for replica, _, end in each] for each in synced] == [
+            [(one.log, 5)],
+            [(one.log, 8), (two.log, 8)],
         ]
         assert (one.log.syncs, two.log.syncs, failed) == (2, 1, [])
 

@@ -78,7 +78,7 @@ def test_watermarks_and_producers_are_saved_while_running(tmp_path: Path, monkey
 def test_a_log_that_cannot_be_opened_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_upkeep, "OPEN_MS", 20)
     original = Logs.take
-    refused = []
+    refused: list[int] = []
 
     def take(*arguments: object) -> object:
         if len(refused) < 2:
