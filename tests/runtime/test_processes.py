@@ -15,6 +15,7 @@ from octoloom.runtime.processes import Child, created_at, is_same, parse_ready, 
 
 SCRIPTS = {
     "good": "import sys, time\nprint('chatter')\nprint('ready pid=1 url=ws://a:1', flush=True)\ntime.sleep(600)",
+    "mute": "import time\ntime.sleep(600)",
     "bad": "import sys\nsys.exit('Error: the dog ate it')",
     "stubborn": (
         "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready', 'a=1', flush=True)\n"
@@ -57,6 +58,12 @@ def test_a_child_is_awaited_until_it_is_ready_and_ends_when_it_is_told(tmp_path:
 def test_a_child_that_ends_too_early_is_quoted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"bad ended before it was ready: the dog ate it \(its log is .*bad.log\)"):
         asyncio.run(start("bad", tmp_path))
+
+
+def test_a_child_that_is_never_ready_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octoloom.runtime.processes.READY_S", 0.2)
+    with pytest.raises(UsageError, match=r"mute was not ready within 0 s: its log is .*mute.log"):
+        asyncio.run(start("mute", tmp_path))
 
 
 def test_a_child_that_will_not_end_is_made_to(tmp_path: Path) -> None:

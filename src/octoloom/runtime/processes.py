@@ -85,6 +85,9 @@ class Child:
         child = cls(name, process, log)
         try:
             await asyncio.wait_for(child._await_ready(), READY_S)
+        except TimeoutError as error:
+            await child.stop(0)
+            raise UsageError(f"{name} was not ready within {READY_S:.0f} s: its log is {log}") from error
         except BaseException:
             await child.stop(0)
             raise
