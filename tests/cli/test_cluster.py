@@ -198,6 +198,44 @@ def test_children_end_with_an_up_that_is_killed(three: Up) -> None:
     assert not alive
 
 
+def test_brokers_keep_a_journal_that_the_next_cluster_goes_on_from(tmp_path: Path) -> None:
+    game = tmp_path / "game.py"
+    game.write_text(GAME.replace("STEP", "1"))
+    arguments = (f"{game}:app", "--replicas", "3", "--durability", "journal", "--sync", "os")
+    up = Up(tmp_path / "data", *arguments)
+    try:
+        up.until_said("Ctrl-C stops everything")
+        status = up.until(is_whole)
+        roles = [process["role"] for process in status["processes"]]
+        assert roles == ["register", "broker", "broker", "broker", "head", "middle", "tail"]
+        brokers = [process["address"] for process in status["processes"] if process["role"] == "broker"]
+        said = "".join(up.said)
+        assert f"Kafka clients connect to {','.join(brokers)} or to the register at {status['register']}" in said
+        assert asyncio.run(add(up.urls(), "ada", 3)) == 3
+
+        line = next(line for line in said.splitlines() if "octoloom topic consume journal" in line)
+        shown = octoloom(*line.partition("octoloom ")[2].split(), "-e")
+        assert [json.loads(line)["version"] for line in shown.stdout.splitlines()][-1] >= 3
+
+        assert octoloom("chain", "kill", "broker2", "--data", str(up.data)).returncode == 0
+        up.until_said("broker2 is up")
+        assert asyncio.run(add(up.urls(), "ada", 1)) == 4
+        up.until(lambda status: status["topics"]["partitions"] == 8 and not status["topics"]["shrunk"])
+        plain = octoloom("status", "--data", str(up.data)).stdout
+        assert "1 topic, 8 partitions: all led, all replicas in sync" in plain
+        assert "of 8" in plain
+    finally:
+        assert up.stop() == 0
+    assert "Traceback" not in "".join(up.said)
+
+    again = Up(up.data, *arguments)
+    try:
+        assert [chain["generation"] for chain in again.until(is_whole)["chains"]] == [2]
+        assert asyncio.run(add(again.urls(), "ada", 1)) == 5
+    finally:
+        assert again.stop() == 0
+
+
 def test_one_replica_is_one_process_and_is_updated_too(tmp_path: Path) -> None:
     game = tmp_path / "game.py"
     game.write_text(GAME.replace("STEP", "1"))
@@ -213,6 +251,7 @@ def test_one_replica_is_one_process_and_is_updated_too(tmp_path: Path) -> None:
         game.write_text(GAME.replace("STEP", "10"))
         up.until_said("update: done")
         assert asyncio.run(add(up.urls(), "ada", 1)) == 12
+        assert "last changes in the journal" in "".join(up.said)
     finally:
         assert up.stop() == 0
     assert "Traceback" not in "".join(up.said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import click
@@ -42,6 +43,8 @@ def test_every_command_of_the_table_is_there() -> None:
         (["up", "nothing.py:app"], "there is no file nothing.py"),
         (["up", "no_such_module:app"], "no module"),
         (["up", "--replicas", "0"], "'--replicas'"),
+        (["up", "--brokers", "0", "--durability", "journal"], "start at least one with --brokers"),
+        (["up", "--durability", "for ever"], "'for ever'"),
         (["status", "--register", "127.0.0.1:1"], "start one with `octoloom register`"),
         (["simulate", "chain"], "either --seeds N"),
         (["chain", "kill", "head", "--signal", "SMILE"], "'SMILE'"),
@@ -100,6 +103,32 @@ def test_the_doctor_names_what_is_missing(tmp_path: Path, monkeypatch: pytest.Mo
     assert "missing  no-such-package" in result.output
     assert "pip install no-such-package" in result.output
     assert not (tmp_path / "new").exists()
+
+
+def test_the_doctor_looks_at_the_brokers_ports_and_says_what_kcat_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("octoloom.cli.doctor.PORTS", {port: "Kafka clients"})
+        monkeypatch.setattr("octoloom.cli.doctor.shutil.which", lambda _: None)
+        result = run("doctor", "--data", str(tmp_path))
+    assert result.exit_code == 0
+    assert f"low      port {port}" in result.output
+    assert "--broker-port" in result.output
+    assert "not installed; optional: a Kafka client" in result.output
+
+
+def test_a_port_that_is_taken_is_named_with_its_option(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        free = ["--port", "0", "--register-port", "0"]
+        result = run("up", *free, "--broker-port", str(port), "--data", str(tmp_path / "data"))
+    assert result.exit_code == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in result.output
+    assert "--broker-port" in result.output
 
 
 def test_the_doctor_is_content_with_this_machine(tmp_path: Path) -> None:

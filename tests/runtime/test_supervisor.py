@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 from collections.abc import Coroutine
@@ -13,13 +14,18 @@ from typing import Any
 import pytest
 import uvloop
 
+from octoloom.core.errors import UsageError
+from octoloom.core.log_messages import LogDirectory, PartitionState
 from octoloom.core.register_messages import Directory
 from octoloom.runtime import cluster_file, status
 from octoloom.runtime.device import Device
+from octoloom.runtime.log_client import LogClient
+from octoloom.runtime.log_consumer import Consumer
 from octoloom.runtime.plan import Plan
 from octoloom.runtime.processes import Child
 from octoloom.runtime.services import Kept
 from octoloom.runtime.supervisor import Cluster, _free_name
+from octoloom.wire.kafka.records import Record, build_batch
 
 PATIENCE_S = 60.0
 APP = "octoloom.arena:app"
@@ -156,11 +162,139 @@ def test_the_status_tells_of_a_cluster_whose_register_is_silent(tmp_path: Path) 
     run(main())
 
 
+# Brokers and the journal.
+
+
+async def write(register: str, topic: str, *values: bytes) -> None:
+    async with LogClient(register) as client:
+        await client.create_topic(topic, 1)
+        await client.produce(topic, 0, build_batch([Record(0, 1, None, value) for value in values]))
+
+
+async def values_of(register: str, topic: str) -> list[bytes | None]:
+    """All that can be read of a topic, which has to be there."""
+    async with LogClient(register) as client:
+        place = topic, 0
+        until = {place: (await client.bounds([place]))[place][1]}
+        async with Consumer(client, {place: "beginning"}, until=until) as consumer:
+            return [record.value async for _, _, records in consumer for record in records]
+
+
+def register_of(cluster: Cluster) -> str:
+    assert cluster.register is not None
+    return cluster.register.address
+
+
+def test_a_killed_broker_comes_back_where_it_was_and_its_topics_are_never_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        news: list[str] = []
+        cluster = Cluster(plan(tmp_path, replicas=1, brokers=3), news.append)
+        try:
+            await cluster.start()
+            assert [broker.name for broker in cluster.brokers] == ["broker1", "broker2", "broker3"]
+            await write(register_of(cluster), "moves", b"a", b"b")
+            addresses = [broker.address for broker in cluster.brokers]
+            assert cluster.log is not None
+            await cluster.until(lambda: cluster.log is not None and cluster.log.leader(("moves", 0)) is not None)
+            name = cluster.kill_leader(("moves", 0))
+            await cluster.until(lambda: not cluster.log_is_whole())
+            assert await values_of(register_of(cluster), "moves") == [b"a", b"b"]
+            await cluster.log_whole()
+            assert f"{name} ended by SIGKILL, and is started again" in news
+            assert [broker.address for broker in cluster.brokers] == addresses
+            told = await status.of_cluster(cluster_file.read(tmp_path))
+            brokers = [process for process in told.processes if process.role == "broker"]
+            assert [(process.name, process.state) for process in brokers] == [
+                ("broker1", "up"),
+                ("broker2", "up"),
+                ("broker3", "up"),
+            ]
+            assert [process.restarts for process in brokers if process.name == name] == [1]
+            assert told.topics is not None
+            assert sum(process.leaders for process in brokers) == told.topics.partitions
+            assert (told.topics.leaderless, told.topics.shrunk) == (0, 0)
+            by_register = await status.of_register(register_of(cluster))
+            assert [process.id for process in by_register.processes] == [process.id for process in told.processes]
+            assert by_register.topics == told.topics
+        finally:
+            await cluster.stop()
+
+    run(main())
+
+
+def test_what_one_process_kept_comes_back_with_the_next(tmp_path: Path) -> None:
+    async def main() -> None:
+        for lives in range(1, 4):
+            cluster = Cluster(plan(tmp_path, replicas=1, brokers=1), lambda _: None, in_processes=False)
+            try:
+                await cluster.start()
+                assert {process.pid for process in cluster_file.read(tmp_path).processes} == {os.getpid()}
+                if lives == 1:
+                    await write(register_of(cluster), "moves", b"a", b"b")
+                async with Device.connect(cluster.links[0].address, "hall", "ada", wait_ms=10_000) as ada:
+                    assert ada.state["players"]["ada"]["moves"] == lives - 1
+                    assert (await ada.send("claim", {"cell": f"a{lives}", "number": lives})).status == "applied"
+                    assert len(ada.state["cells"]) == lives
+                assert [view.generation for view in cluster.views()] == [lives]
+                assert await values_of(register_of(cluster), "moves") == [b"a", b"b"]
+            finally:
+                await cluster.stop()
+
+    run(main())
+
+
+def test_brokers_that_hold_replicas_are_started_even_if_fewer_are_wanted(tmp_path: Path) -> None:
+    async def main() -> None:
+        first = Cluster(plan(tmp_path, replicas=1, brokers=3), lambda _: None, in_processes=False)
+        await first.start()
+        await write(register_of(first), "moves", b"a")
+        await first.stop()
+        news: list[str] = []
+        second = Cluster(plan(tmp_path, replicas=1, brokers=1), news.append, in_processes=False)
+        try:
+            await second.start()
+            assert [broker.name for broker in second.brokers] == ["broker1", "broker2", "broker3"]
+            assert news == ["3 brokers are started, since each of them holds a part of the topics in here"]
+            assert await values_of(register_of(second), "moves") == [b"a"]
+        finally:
+            await second.stop()
+
+    run(main())
+
+
+def test_a_journal_is_not_read_with_more_chains_than_it_was_made_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        first = Cluster(plan(tmp_path, replicas=1, brokers=1), lambda _: None, in_processes=False)
+        await first.start()
+        async with Device.connect(first.links[0].address, "hall", "ada", wait_ms=10_000) as ada:
+            assert await ada.send("claim", {"cell": "a1", "number": 1})
+        await first.stop()
+        more = Cluster(plan(tmp_path, replicas=1, brokers=1, chains=2), lambda _: None, in_processes=False)
+        with pytest.raises(UsageError, match="--chains 1"):
+            await more.start()
+
+    run(main())
+
+
+def test_nobody_is_killed_where_nobody_leads(tmp_path: Path) -> None:
+    async def main() -> None:
+        cluster = Cluster(plan(tmp_path), lambda _: None)
+        with pytest.raises(UsageError, match="nobody who could be killed leads moves-0"):
+            cluster.kill_leader(("moves", 0))
+        await cluster.stop()
+
+    run(main())
+
+
 def test_names_are_those_that_the_register_counts_on(tmp_path: Path) -> None:
     async def main() -> None:
         cluster = Cluster(plan(tmp_path, replicas=3), lambda _: None)
         assert cluster._names(Directory(0, {}, {})) == ["link1", "link2", "link3"]
         assert _free_name("link", ["link1", "link3"]) == "link2"
+        assert cluster._broker_names(LogDirectory(0, {}, {}, [])) == []
+        cluster.plan = plan(tmp_path, brokers=3)
+        held = PartitionState("broker10#1", 1, ["broker10#1"], ["broker10", "broker2"])
+        assert cluster._broker_names(LogDirectory(1, {}, {}, [("a", 0, held)])) == ["broker1", "broker2", "broker10"]
         await cluster.stop()
 
     run(main())

@@ -71,12 +71,14 @@ def show(as_json: bool, data: Path, register: str | None) -> None:
 def kill(victim: str, data: Path, chain_name: str | None, signal_name: str) -> None:
     """Send a signal to one process of the cluster in DATA. It is started again, and rejoins.
 
-    Only processes that this cluster started can be named: a link by its role or name, or `register`.
+    Only processes that this cluster started can be named: a link by its role or name, a broker by its name, or
+    `register`.
 
     \b
     Examples:
       octoloom chain kill head
       octoloom chain kill link2 --signal STOP && sleep 5 && octoloom chain kill link2 --signal CONT
+      octoloom chain kill broker1
       octoloom chain kill register
     """
     note = cluster_file.read(data)

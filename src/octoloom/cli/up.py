@@ -133,10 +133,13 @@ class _Run:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.ended.set)
+        last_app = cluster_file.last_app(self.plan.data)
         cluster = Cluster(self.plan, self._tell, in_processes=self.plan.replicas > 1)
         try:
             await first_of(cluster.start(), self.ended.wait())
             if not self.ended.is_set():
+                if self.plan.journal is not Durability.NONE and last_app not in ("", self.plan.app):
+                    self._tell(f"{self.plan.data} has spaces of {last_app}; to begin without them name another --data")
                 loop.add_signal_handler(signal.SIGHUP, self._update, cluster)
                 await self._serve(cluster)
                 self._tell("stopping all that was started here")

@@ -22,7 +22,7 @@ LOCK = "lock"
 
 
 class ProcessNote(msgspec.Struct, frozen=True):
-    """One process of the cluster. `kind` is register, broker or link; `pid` 0 means that it is down and about to restart."""
+    """One process of the cluster. `kind` is register, broker or link; `pid` 0 means that it is about to restart."""
 
     name: str
     kind: str
@@ -98,3 +98,11 @@ def read(data: Path) -> ClusterNote:
     if not is_same(note.pid, note.created):
         raise UsageError(hint)
     return note
+
+
+def last_app(data: Path) -> str:
+    """The app of the cluster that was the last to run in `data`; empty if nobody knows."""
+    try:
+        return msgspec.json.decode((data / CLUSTER).read_bytes(), type=ClusterNote).app
+    except (OSError, msgspec.MsgspecError):
+        return ""

@@ -71,6 +71,11 @@ class LogWatch:
     def leader(self, place: TopicPartition) -> BrokerAddress | None:
         return self.directory.leader(place)
 
+    def led_since(self, place: TopicPartition, epoch: int) -> PartitionState | None:
+        """The partition, if somebody leads it in a later epoch than this."""
+        state = self.state(place)
+        return state if state is not None and state.epoch > epoch and self.leader(place) is not None else None
+
     def is_whole(self) -> bool:
         """Whether every partition is led, and all of its replicas are in sync."""
         states = [state for topic in self.directory.topics for state in self.directory.partitions(topic).values()]

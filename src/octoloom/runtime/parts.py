@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from octoloom.core.journal import Durability
 from octoloom.core.register import RegisterConfig
 from octoloom.runtime.apps import load_app
 from octoloom.runtime.broker import BrokerServer
 from octoloom.runtime.broker_settings import BrokerSettings
 from octoloom.runtime.frames import split_address
-from octoloom.runtime.link import LinkServer
+from octoloom.runtime.link import AT_REGISTER, LinkServer
 from octoloom.runtime.plan import Plan
 from octoloom.runtime.register import RegisterServer
 from octoloom.runtime.services import LEAVE_S, BrokerHere, Kept, LinkHere, News, RegisterHere, Service
@@ -62,14 +63,20 @@ class Parts:
         """The first link of a cluster of one is in this process, unless it shall load the app's code anew."""
         plan = self._plan
         port = plan.device_port + at if plan.device_port else 0
+        keeps = plan.journal is not Durability.NONE
         if not self._in_processes and in_process and at == 0:
-            return LinkHere(name, LinkServer(name, register, load_app(plan.app), plan.host, port), self._on_broken)
+            brokers = AT_REGISTER if keeps else ""
+            server = LinkServer(
+                name, register, load_app(plan.app), plan.host, port, journal=brokers, durability=plan.journal
+            )
+            return LinkHere(name, server, self._on_broken)
+        journal = ["--journal", AT_REGISTER, "--durability", plan.journal.value] if keeps else []
 
         def arguments(facts: dict[str, str]) -> list[str]:
             known = int(facts["url"].rpartition(":")[2]) if facts else port
             return [
                 "link", "--name", name, "--register", register, "--app", plan.app, "--host", plan.host,
-                "--device-port", str(known), "--leave-seconds", str(LEAVE_S),
+                "--device-port", str(known), "--leave-seconds", str(LEAVE_S), *journal,
             ]  # fmt: skip
 
         return Kept(name, "link", arguments, self._logs / f"{name}.log", self._news)

@@ -22,7 +22,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from octoloom.core.errors import OctoloomError, UsageError
-from octoloom.core.log_messages import LogDirectory, TopicPartition
+from octoloom.core.journal import Durability
+from octoloom.core.log_messages import LogDirectory, PartitionState, TopicPartition
 from octoloom.core.register_messages import Directory, View
 from octoloom.core.roster import name_of
 from octoloom.runtime import cluster_file
@@ -33,6 +34,7 @@ from octoloom.runtime.plan import Plan
 from octoloom.runtime.processes import created_at
 from octoloom.runtime.register_client import RegisterClient, ask, ask_log
 from octoloom.runtime.services import Kept, News, Service
+from octoloom.wire.journal import TOPIC
 
 WHOLE_S = 60.0
 
@@ -67,6 +69,7 @@ class Cluster:
             address = self.register.address
             await self._start_brokers(address)
             known = await ask(address)
+            self._check_chains(known)
             self._follower = RegisterClient(address, self._on_directory)
             self._follower.start()
             names = self._names(known)
@@ -109,6 +112,14 @@ class Cluster:
         self.broken.cancel()
         if not self.broken.cancelled():
             self.broken.exception()
+
+    def _check_chains(self, known: Directory) -> None:
+        """With more chains spaces would move between them, and their journal would not."""
+        journal = self.log.directory.topics.get(TOPIC) if self.log is not None else None
+        count = len(known.views)
+        if journal is not None and self.plan.journal is not Durability.NONE and 0 < count < self.plan.chains:
+            text = f"the journal in {self.plan.data} was made for --chains {count}"
+            raise UsageError(f"{text}: start with that, or name another directory with --data")
 
     def _names(self, known: Directory) -> list[str]:
         """The names that the register counts on, and as many more as are needed."""
@@ -193,6 +204,15 @@ class Cluster:
 
     def log_is_whole(self) -> bool:
         return self.log is None or (self._brokers_are_there() and self.log.is_whole())
+
+    async def led_anew(self, place: TopicPartition, epoch: int) -> PartitionState:
+        """The partition as it is once somebody leads it in a later epoch than this."""
+        log = self.log
+        assert log is not None
+        await self._soon(lambda: log.led_since(place, epoch) is not None, f"nobody leads {place[0]}-{place[1]}")
+        found = log.led_since(place, epoch)
+        assert found is not None
+        return found
 
     def kill_leader(self, place: TopicPartition) -> str:
         """Ends the broker that leads a partition with SIGKILL; answers its name."""
