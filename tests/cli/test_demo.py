@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -18,8 +19,15 @@ def test_the_quick_demo_keeps_every_promise() -> None:
     result = subprocess.run(COMMAND, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "Every promise held." in result.stdout
-    for words in ("head killed", "middle killed", "tail killed", "whole again after", "0 with another end"):
+    acts = ("in peace", "head killed", "middle killed", "tail killed", "partition leader killed")
+    for words in (*acts, "whole again after", "0 with another end", "every committed change is in the journal"):
         assert words in result.stdout
+    killed = re.search(r"kill -9 of (broker\d), which leads (journal-\d) in epoch (\d+)", result.stdout)
+    assert killed is not None
+    decided = re.search(rf"transition \d+ committed: (broker\d) leads {killed[2]} in epoch (\d+)", result.stdout)
+    assert decided is not None
+    assert decided[1] != killed[1]
+    assert int(decided[2]) > int(killed[3])
     assert "\x1b" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
 

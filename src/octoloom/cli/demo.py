@@ -1,4 +1,4 @@
-"""`octoloom demo`: the story of a chain that survives every crash, told with real processes on this machine.
+"""`octoloom demo`: the story of a chain and a journal that survive every crash, told with real processes.
 
 The story is a list of acts. Each act has a title, does something to the cluster while the players play on, and is
 remembered with its beginning and its end; the table at the end tells of each how it felt to the players.
@@ -18,6 +18,7 @@ import uvloop
 
 from octoloom.cli.demo_screen import DemoScreen, Played
 from octoloom.cli.options import APP
+from octoloom.core.journal import Durability
 from octoloom.runtime.hosting import first_of
 from octoloom.runtime.plan import Plan
 from octoloom.runtime.players import now_ms
@@ -49,24 +50,47 @@ def kill(role: str) -> Callable[[Stage], Awaitable[str]]:
     return perform
 
 
+async def kill_leader(stage: Stage) -> str:
+    found = await stage.kill_leader()
+    led_s = (found.led_ms - found.killed_ms) / 1000
+    await stage.cluster.log_whole()
+    whole_s = (now_ms() - found.killed_ms) / 1000
+    return f"{found.leader} leads after {led_s:.1f} s, epoch {found.epoch}; whole again after {whole_s:.1f} s"
+
+
 ACTS = [
-    Act("in peace", "Players take cells of a board from each other; each move passes all three links.", play_in_peace),
+    Act(
+        "in peace",
+        "Players take cells from each other. Three links pass each move, three brokers keep it.",
+        play_in_peace,
+    ),
     Act("head killed", "The head takes in every event. Its heir is promoted and the players call there.", kill("head")),
     Act("middle killed", "The middle's neighbours find each other and compare what they have.", kill("middle")),
     Act("tail killed", "The tail computes. Its heir computes on; what nobody saw is computed again.", kill("tail")),
+    Act(
+        "partition leader killed", "One broker leads this part of the journal. The register finds another.", kill_leader
+    ),
 ]
 
 
-@click.command(short_help="Kill every link of a chain, and prove that nothing was lost.")
+@click.command(short_help="Kill every link and a broker, and prove that nothing was lost.")
 @click.option("--players", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many play.")
 @click.option("--seconds", type=click.FloatRange(1), default=45.0, show_default=True, help="How long they play.")
+@click.option(
+    "--durability",
+    type=click.Choice([Durability.CHAIN.value, Durability.JOURNAL.value]),
+    default=Durability.JOURNAL.value,
+    show_default=True,
+    help="When a move counts: once all links have it, or once it is on the brokers' disks.",
+)
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Keep logs and records here.")
 @click.option("--quick", is_flag=True, help="A short form: 8 players, 8 seconds.")
-def command(players: int, seconds: float, data: Path | None, quick: bool) -> None:
-    """Play a game on a chain of three links, kill each of them, and prove that nothing was lost.
+def command(players: int, seconds: float, durability: str, data: Path | None, quick: bool) -> None:
+    """Play a game on a chain of three links, kill each of them and a broker, and prove that nothing was lost.
 
-    Starts a register, three links and the players as processes of their own, on free ports. Exits with 0 only if
-    every promise held. Ctrl-C stops all that it started and nothing else.
+    Starts a register, three brokers, three links and the players as processes of their own, on free ports. The brokers
+    keep a journal of every change. In the end the players' records, the replicas and the journal must tell the same:
+    exits with 0 only if every promise held. Ctrl-C stops all that it started and nothing else.
 
     \b
     Examples:
@@ -77,15 +101,15 @@ def command(players: int, seconds: float, data: Path | None, quick: bool) -> Non
     if quick:
         players, seconds = 8, 8.0
     with tempfile.TemporaryDirectory(prefix="octoloom-demo-") as temporary:
-        story = Story(data or Path(temporary), players, seconds)
+        story = Story(data or Path(temporary), players, seconds, Durability(durability))
         exit_code = uvloop.run(story.run())
     raise click.exceptions.Exit(exit_code)
 
 
 class Story:
-    def __init__(self, data: Path, players: int, seconds: float) -> None:
+    def __init__(self, data: Path, players: int, seconds: float, durability: Durability) -> None:
         self.players, self.seconds = players, seconds
-        self.plan = Plan(data, APP, REPLICAS, register_port=0, device_port=0)
+        self.plan = Plan(data, APP, REPLICAS, register_port=0, device_port=0, broker_port=0, durability=durability)
         self.screen = DemoScreen(len(ACTS))
         self.played: list[Played] = []
 
@@ -111,7 +135,7 @@ class Story:
 
     async def _tell(self, stage: Stage) -> int:
         with self.screen.live(stage):
-            self.screen.tell(f"starting a register and {REPLICAS} links, each a process of its own")
+            self.screen.tell(f"starting a register, {REPLICAS} brokers and {REPLICAS} links, each a process of its own")
             await stage.start_cluster()
             self.screen.tell(f"{self.players} players join over WebSockets, and observers watch from every link")
             await stage.start_players()

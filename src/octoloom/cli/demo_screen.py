@@ -61,6 +61,8 @@ class DemoScreen:
         stage = self._stage
         views = stage.cluster.views() if stage is not None else []
         rows: list[RenderableType] = [self._chain(views[0]) if views else Text("no chain yet", style="dim")]
+        if stage is not None and (leaders := stage.journal_leaders()):
+            rows.append(Text(f"journal: {leaders}"))
         if stage is not None and stage.progress:
             sent, settled = stage.total("sent"), stage.total("applied") + stage.total("rejected")
             lags = f"{median(stage.lags_ms):.0f} ms" if stage.lags_ms else "?"
@@ -103,7 +105,7 @@ def acts_table(played: list[Played], moves: list[Move]) -> Table:
     table.add_column("act")
     for heading in ("events", "median", "p99", "longest"):
         table.add_column(heading, justify="right")
-    table.add_column("the chain")
+    table.add_column("what followed")
     for act in played:
         lags = sorted(
             move.lag_ms
