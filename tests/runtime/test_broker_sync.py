@@ -65,10 +65,8 @@ def test_what_is_written_during_a_sync_waits_for_the_next() -> None:
         one.log.go.set()
         two.log.go.set()
         await until(lambda: len(synced) == 2)
-        assert [[(replica.log, end) for replica, _, end in each] for each in synced] == [
-            [(one.log, 5)],
-            [(one.log, 8), (two.log, 8)],
-        ]
+        told: list[list[tuple[object, int]]] = [[(replica.log, end) for replica, _, end in each] for each in synced]
+        assert told == [[(one.log, 5)], [(one.log, 8), (two.log, 8)]]
         assert (one.log.syncs, two.log.syncs, failed) == (2, 1, [])
 
     run(story)
