@@ -567,3 +567,24 @@ def test_a_groups_log_that_cannot_be_read_is_not_served_and_the_rest_is(tmp_path
         with line(log.address_of(1)) as coordinator:
             assert ByHand(coordinator, bad, 7).join().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert ByHand(coordinator, good, 7).join().error_code == 0
+
+
+def test_a_coordinator_whose_disk_spoils_the_log_leaves_the_groups_to_another(tmp_path: Path) -> None:
+    with inner_log(tmp_path, brokers=3) as log:
+        make_topic(log, "spoilt")
+        member = consumer(log, "stoics")
+        for each in (1, 2, 3):
+            member.commit(offsets=[TopicPartition("spoilt", 0, each)], asynchronous=False)
+        number, place = coordinator_of(log, "stoics"), place_of("stoics", OFFSETS_PARTITIONS)
+        before = log.call(lambda: log.brokers[number].id)
+        folder = log.call(lambda: log.brokers[number].state.replicas[place].log.path)
+        segment = max(Path(folder).glob("*.log"), key=lambda path: path.stat().st_size)
+        content = bytearray(segment.read_bytes())
+        content[70] ^= 1
+        segment.write_bytes(content)
+        log.call(lambda: log.brokers[number]._groups.on_leadership_taken(place, 1))
+        until(lambda: log.call(lambda: log.brokers[number].id) != before)
+        [offset] = again(lambda: member.committed([TopicPartition("spoilt", 0)], PATIENCE_S))
+        assert offset.offset == 3
+        until(lambda: log.call(lambda: log.brokers[number].core.partitions[place].end) >= 3)
+        member.close()

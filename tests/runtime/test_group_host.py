@@ -34,6 +34,7 @@ class Script:
         self.appends: list[tuple[int, OnAppended]] = []
         self.waits: list[tuple[int, Callable[[int], None]]] = []
         self.trims: list[int] = []
+        self.damages: list[int] = []
 
     def append(self, name: TopicPartition, batch: bytearray, on_done: OnAppended) -> None:
         assert name == NAME
@@ -62,6 +63,9 @@ class Script:
             if header.base_offset <= offset < header.next_offset:
                 return batch, header.next_offset
         return b"", offset
+
+    def report_damage(self, _name: TopicPartition, offset: int) -> None:
+        self.damages.append(offset)
 
     def delete_records(self, _name: TopicPartition, offset: int) -> tuple[int, int]:
         self.trims.append(offset)
@@ -251,16 +255,32 @@ def test_members_whose_process_slept_are_heard_before_they_are_given_up() -> Non
     run(story)
 
 
-def test_a_log_that_cannot_be_read_is_not_served() -> None:
+def test_a_log_that_the_disk_has_spoilt_is_reported_where_the_damage_begins() -> None:
     async def story() -> None:
         script = Script()
         first = await loaded(script)
-        commit(first, "g", 5)
+        for number in range(3):
+            commit(first, "g", number)
         script.answer_all()
         first.close()
-        script.batches[0] = script.batches[0][:-1] + b"\xff"
+        script.batches[1] = script.batches[1][:-1] + b"\xff"
         broken = made(script)
         script.waits.pop()[1](0)
         await until(lambda: broken.refusal == GroupError.COORDINATOR_NOT_AVAILABLE)
+        assert script.damages == [1]
+
+    run(story)
+
+
+def test_records_that_nobody_understands_are_no_damage() -> None:
+    async def story() -> None:
+        script = Script()
+        first = await loaded(script)
+        first._append([(b"not a key", b"")], lambda _error, _offset: None)
+        first.close()
+        broken = made(script)
+        script.waits.pop()[1](0)
+        await until(lambda: broken.refusal == GroupError.COORDINATOR_NOT_AVAILABLE)
+        assert script.damages == []
 
     run(story)

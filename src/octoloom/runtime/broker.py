@@ -108,7 +108,7 @@ class BrokerServer:
         self._produce, self._fetch, self._offsets = Produce(state), Fetch(state), Offsets(state)
         self._metadata = Metadata(state, self._make_topic)
         self._producers = ProducerIds(state, lambda count: self._register.allot(count))
-        self.services = Services(state, self._produce, lambda: self.id, lambda: self._register)
+        self.services = Services(state, self._produce, lambda: self.id, lambda: self._register, self._on_damaged)
         self._admin, self._groups = BrokerAdmin(self.services), BrokerGroups(self.services)
         self._followers = Followers(state, self.id)
         self._leaders = Leaders(state, self._sockets, self.id)

@@ -140,5 +140,8 @@ class Host(Protocol):
     def delete_records(self, name: TopicPartition, offset: int) -> tuple[int, int]:
         """(error code, new log start). Offset -1 is the watermark."""
 
+    def report_damage(self, name: TopicPartition, offset: int) -> None:
+        """What was read from this log is not what was written, from `offset` on: this life of the broker ends."""
+
     def soon(self) -> None:
         """Have a turn at the end of this tick: call it after telling the core something."""

@@ -12,6 +12,7 @@ from octoloom.runtime.broker_apis import OnAppended
 from octoloom.runtime.broker_produce import Produce
 from octoloom.runtime.broker_register import BrokerRegisterClient
 from octoloom.runtime.broker_state import BrokerState
+from octoloom.storage.log_damage import DamagedLog
 from octoloom.wire.kafka.errors import ErrorCode
 
 _log = logging.getLogger("octoloom.broker")
@@ -21,11 +22,16 @@ class Services:
     """The broker, as `broker_apis.Host` describes it."""
 
     def __init__(
-        self, state: BrokerState, produce: Produce, id_of: Callable[[], str], line: Callable[[], BrokerRegisterClient]
+        self,
+        state: BrokerState,
+        produce: Produce,
+        id_of: Callable[[], str],
+        line: Callable[[], BrokerRegisterClient],
+        on_damaged: Callable[[DamagedLog], None],
     ) -> None:
         self._state = state
         self._produce = produce
-        self._id_of, self._line = id_of, line
+        self._id_of, self._line, self._on_damaged = id_of, line, on_damaged
         self.clock, self.settings = state.clock, state.settings
         self.directory, self.listeners = state.directory, state.listeners
 
@@ -70,6 +76,9 @@ class Services:
         self.core.streaming.touch(name)
         self._state.soon()
         return 0, replica.log.start
+
+    def report_damage(self, name: TopicPartition, offset: int) -> None:
+        self._on_damaged(DamagedLog(f"{self._state.replicas[name].log.path}/", offset))
 
     def soon(self) -> None:
         self._state.soon()

@@ -23,7 +23,9 @@ from octoloom.core.consumer_settings import GroupSettings
 from octoloom.core.errors import OctoloomError
 from octoloom.core.log_messages import TopicPartition
 from octoloom.runtime.broker_apis import Host
+from octoloom.storage.log_damage import DamagedLog
 from octoloom.wire.kafka import records as kafka_records
+from octoloom.wire.kafka.batches import CorruptBatch, check_batches
 from octoloom.wire.kafka.errors import ErrorCode
 
 READ_BYTES = 256 * 1024
@@ -129,14 +131,34 @@ class GroupHost:
         records: list[Record] = []
         offset = self._host.core.partitions[self._name].start
         while True:
-            raw, _ = self._host.read(self._name, offset, READ_BYTES)
-            found, following = kafka_records.read_fetched(raw, offset)
+            try:
+                raw, _ = self._host.read(self._name, offset, READ_BYTES)
+                found, following = kafka_records.read_fetched(raw, offset)
+            except (DamagedLog, CorruptBatch) as error:
+                self._on_damaged(error, offset)
+                raise
             if following == offset:
                 return records
             records += [(record.key or b"", record.value) for record in found]
             self._log_bytes += len(raw)
             offset = following
             await asyncio.sleep(0)
+
+    def _on_damaged(self, error: DamagedLog | CorruptBatch, offset: int) -> None:
+        """Another replica has what the disk has spoilt here. Finds the first batch that is not whole any more."""
+        if isinstance(error, DamagedLog):
+            self._host.report_damage(self._name, error.offset)
+            return
+        while True:
+            raw, following = self._host.read(self._name, offset, 1)
+            if following == offset:
+                return  # all batches are as they were written: it is the records that nobody understands
+            try:
+                check_batches(memoryview(raw))
+            except CorruptBatch:
+                self._host.report_damage(self._name, offset)
+                return
+            offset = following
 
     # Asking.
 
