@@ -12,13 +12,16 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octoloom.core.errors import OctoloomError, UsageError
-from octoloom.runtime.link import LinkServer
 from octoloom.runtime.processes import ready_line
-from octoloom.runtime.register import RegisterServer
 from octoloom.runtime.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    # Whoever hosts one of them has it already, and starts faster without the other.
+    from octoloom.runtime.link import LinkServer
+    from octoloom.runtime.register import RegisterServer
 
 LEAVE_S = 30.0
 GC_THRESHOLDS = (50_000, 20, 100)
