@@ -59,10 +59,11 @@ def octoloom() -> None:
 
     \b
     Examples:
-      octoloom demo                  see a chain of replicas survive the death of every link
-      octoloom up game.py:app        run your app on this machine
-      octoloom up --replicas 3       three real processes that survive each other
-      octoloom status                what runs, in which role
+      octoloom demo                   see every link and a broker die, and a proof that nothing was lost
+      octoloom up game.py:app         run your app on this machine
+      octoloom up --replicas 3        three links and three brokers that survive each other
+      octoloom status                 what runs, in which role
+      octoloom topic consume journal  every change, as it happens
     """
 
 
