@@ -26,6 +26,10 @@ from octoloom.runtime.proof import Evidence, Verdict, prove
 from octoloom.runtime.stage import Stage
 
 REPLICAS = 3
+COUNTS = {
+    Durability.CHAIN: "a move counts once all links have it; the brokers' journal follows a moment later",
+    Durability.JOURNAL: "a move counts once it is in the journal, on the disks of the brokers",
+}
 PLAYER_PROCESSES = 2
 
 
@@ -137,6 +141,7 @@ class Story:
         with self.screen.live(stage):
             self.screen.tell(f"starting a register, {REPLICAS} brokers and {REPLICAS} links, each a process of its own")
             await stage.start_cluster()
+            self.screen.tell(COUNTS[self.plan.journal])
             self.screen.tell(f"{self.players} players join over WebSockets, and observers watch from every link")
             await stage.start_players()
             for number, act in enumerate(ACTS, start=1):

@@ -168,6 +168,9 @@ class Stage:
         version = max(answer["snapshot"]["version"] for answer in answers)
         journal = await self._read_journal(version)
         testimonies = await self._finish_players(version)
+        if self.cluster.log is not None:
+            # The story is over, even if leaders still go back to their places.
+            self.cluster.log.on_step = None
         return Evidence(
             [player for testimony in testimonies for player in testimony.players],
             [observer for testimony in testimonies for observer in testimony.observers],
