@@ -191,6 +191,15 @@ def test_a_member_that_has_everything_stays_however_long_it_is_silent() -> None:
     assert book.watermark(10) == 10
 
 
+def test_a_record_after_a_long_silence_leaves_nobody_behind() -> None:
+    book = leading("a", "b")
+    book.on_durable(0, "b", 10, 10)
+    for now in range(0, 10 * LAG_MS, LAG_MS // 4):
+        assert book.weigh(now, 10, 10) is None
+    assert book.weigh(10 * LAG_MS, 11, 10) is None
+    assert book.weigh(11 * LAG_MS, 11, 10) == ["a"]
+
+
 def test_a_new_leader_gives_its_members_time_to_find_it() -> None:
     book = leading("a", "b", "c")
     assert book.weigh(LAG_MS - 1, end=20, high=0) is None

@@ -126,7 +126,10 @@ class InSync:
 
     def _keeps_up(self, now: int, member: str, end: int) -> bool:
         progress = self.followers[member]
-        return progress.durable >= end or now - progress.caught_up_at < self._lag_ms
+        if progress.durable >= end:
+            # However long nothing was written: who has all is not behind when the next record comes.
+            progress.caught_up_at = now
+        return now - progress.caught_up_at < self._lag_ms
 
     def _propose(self, wanted: list[str] | None) -> None:
         self.proposal = wanted
