@@ -176,3 +176,15 @@ def test_a_saved_book_is_the_same_with_its_partitions_in_order() -> None:
     assert (again.topics, again.count) == (made.topics, 2)
     assert (again.new_topics, again.new_states) == ({}, {})
     assert [place[1] for place, _ in again.states()] == list(range(12))
+
+
+def test_all_topics_together_have_a_bound() -> None:
+    made = book()
+    for number in range(topic_admin.PARTITIONS_ALL_MAX // topic_admin.PARTITIONS_MAX):
+        made.on_admin(MakeTopic(1, f"t{number}", partitions=topic_admin.PARTITIONS_MAX, replicas=1), BROKERS)
+    before = made.count
+    with pytest.raises(AdminRefused, match="delete some first"):
+        made.on_admin(MakeTopic(1, "one-more", replicas=1), BROKERS)
+    assert made.count == before
+    made.on_admin(DropTopic(1, "t0"), BROKERS)
+    made.on_admin(MakeTopic(1, "one-more", replicas=1), BROKERS)

@@ -50,6 +50,8 @@ class LogDirectory(msgspec.Struct, frozen=True, tag=20):
     """By incarnation; those that the register takes to be alive."""
     topics: dict[str, TopicInfo]
     partitions: list[tuple[str, int, PartitionState]]
+    ids: dict[str, int] = {}
+    """The number that Kafka clients know each name by, of the dead too."""
 
 
 class LogNews(msgspec.Struct, frozen=True, tag=21):

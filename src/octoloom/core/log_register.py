@@ -88,6 +88,8 @@ class LogRegister:
         self._committed = 0
         self._restless = True
         """Something happened after which a partition may need another leader."""
+        self._moved = True
+        """Somebody came or went: whom no partition names any more can be forgotten."""
         self._deadline: int | None = None
         self._reckon(now)
 
@@ -95,7 +97,8 @@ class LogRegister:
 
     def directory(self) -> LogDirectory:
         partitions = [(*place, state) for place, state in self.book.states()]
-        return LogDirectory(self._counters.revision, self._alive(), dict(self.book.topics), partitions)
+        ids = {name: identity.id for name, identity in self._identities.items()}
+        return LogDirectory(self._counters.revision, self._alive(), dict(self.book.topics), partitions, ids)
 
     def deadline(self) -> int | None:
         return self._deadline
@@ -207,7 +210,7 @@ class LogRegister:
 
     def _on_membership(self) -> None:
         """Takes the dead out of every set whose leader is there (invariant 2)."""
-        self._restless = True
+        self._restless = self._moved = True
         for place, state in list(self.book.states()):
             if self._roster.present(state.leader):
                 alive = [member for member in state.in_sync if not self._roster.dead(member)]
@@ -304,8 +307,9 @@ class LogRegister:
 
     def _publish(self, persist: Persist) -> list[LogEffect]:
         """The one durable write, and the news of it."""
-        named = [member for _, state in self.book.states() for member in (state.leader, *state.in_sync) if member]
-        self._roster.forget(named)
+        if self._moved or self.book.new_states:
+            self._moved = False
+            self._roster.forget([m for _, state in self.book.states() for m in (state.leader, *state.in_sync) if m])
         known, alive = self._roster.addresses(), self._alive()
         if known != self._saved_brokers:
             persist.brokers = self._saved_brokers = known

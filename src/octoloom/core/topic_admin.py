@@ -18,6 +18,9 @@ POLICY_VIOLATION = 44
 
 NAME_MAX = 200
 PARTITIONS_MAX = 10_000
+"""Of one topic."""
+PARTITIONS_ALL_MAX = 50_000
+"""Of all topics together."""
 TOPICS_MAX = 10_000
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -96,12 +96,19 @@ class TopicBook:
         if len(self.topics) >= topic_admin.TOPICS_MAX:
             detail = f"there are {topic_admin.TOPICS_MAX} topics already"
             raise AdminRefused(topic_admin.POLICY_VIOLATION, detail)
+        self._check_room(partitions)
         if message.dry:
             return
         self.count += 1
         self.topics[message.topic] = self.new_topics[message.topic] = TopicInfo(message.topic, self.count, config)
         self._states[message.topic] = []
         self._add_partitions(message.topic, partitions, replicas, brokers)
+
+    def _check_room(self, more: int) -> None:
+        held = sum(len(states) for states in self._states.values())
+        if held + more > topic_admin.PARTITIONS_ALL_MAX:
+            detail = f"there are {held} partitions, and {topic_admin.PARTITIONS_ALL_MAX} at most: delete some first"
+            raise AdminRefused(topic_admin.POLICY_VIOLATION, detail)
 
     def _add_partitions(self, topic: str, count: int, replicas: int, brokers: Mapping[str, str]) -> None:
         states = self._states[topic]
@@ -129,6 +136,7 @@ class TopicBook:
             raise AdminRefused(topic_admin.INVALID_PARTITIONS, detail)
         replicas = len(states[0].replicas)
         topic_admin.check_size(message.partitions, replicas, len(brokers))
+        self._check_room(more)
         if not message.dry:
             self._add_partitions(message.topic, more, replicas, brokers)
 

@@ -28,6 +28,7 @@ class Directory:
         self.changes += 1
         self.topics = dict(directory.topics)
         self._states = {topic: {} for topic in self.topics}
+        self.ids.update(directory.ids)
         self._on_brokers(directory.brokers)
         self._on_states(directory.partitions)
 
