@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import uvloop
 
+from octoloom.core.log_messages import DropTopic
 from octoloom.runtime import broker_fetch
 from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka.apis import Api
@@ -154,9 +156,7 @@ def test_there_are_no_fetch_sessions(tmp_path: Path) -> None:
     uvloop.run(main())
 
 
-def _ms(count: int) -> object:
-    from datetime import timedelta
-
+def _ms(count: int) -> timedelta:
     return timedelta(milliseconds=count)
 
 
@@ -188,8 +188,6 @@ def test_nothing_uncommitted_is_seen(tmp_path: Path) -> None:
 
 def test_who_waits_is_told_when_the_topic_is_gone(tmp_path: Path) -> None:
     async def main() -> None:
-        from octoloom.core.log_messages import DropTopic
-
         async with world(tmp_path) as all_of_it, Client.to(all_of_it.one.address) as client:
             await all_of_it.topic("t")
             fetching = asyncio.create_task(client.fetch("t", 0, wait_ms=60_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -158,8 +159,6 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
 def test_a_transactional_id_is_refused(tmp_path: Path) -> None:
     async def main() -> None:
         async with world(tmp_path) as all_of_it, Client.to(all_of_it.one.address) as client:
-            from datetime import timedelta
-
             answer = await client.ask_cold(
                 Api.INIT_PRODUCER_ID, 1, transactional_id="mine", transaction_timeout=timedelta(seconds=1)
             )

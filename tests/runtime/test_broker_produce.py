@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import uvloop
+from crc32c import crc32c
 
 from octoloom.core.errors import StoreError
 from octoloom.runtime.broker_settings import SYNC_ALWAYS
+from octoloom.storage.log import Log
 from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.batches import read_header
@@ -24,8 +28,6 @@ def corrupt(data: bytes) -> bytes:
 
 def with_attributes(data: bytes, attributes: int) -> bytes:
     """The batch with other attributes and a CRC that fits."""
-    from crc32c import crc32c
-
     body = attributes.to_bytes(2, "big") + data[23:]
     return data[:17] + crc32c(body).to_bytes(4, "big") + body
 
@@ -150,9 +152,7 @@ def test_several_partitions_in_one_request(tmp_path: Path) -> None:
     uvloop.run(main())
 
 
-def _ms(count: int) -> object:
-    from datetime import timedelta
-
+def _ms(count: int) -> timedelta:
     return timedelta(milliseconds=count)
 
 
@@ -230,6 +230,54 @@ def test_a_full_disk_is_told_and_the_broker_serves_on(tmp_path: Path, monkeypatc
             # What was refused was never there: the same batch is taken now, and is not a duplicate.
             assert await client.produce("t", second) == (0, 1, 0)
             assert await client.read_all("t") == [b"a", b"b"]
+
+    uvloop.run(main())
+
+
+def test_nothing_is_acknowledged_or_seen_before_it_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        settings = with_settings(sync=SYNC_ALWAYS)
+        async with (
+            world(tmp_path, settings=settings) as all_of_it,
+            Client.to(all_of_it.one.address) as client,
+            Client.to(all_of_it.one.address) as other,
+        ):
+            await all_of_it.topic("t")
+            log = all_of_it.one.state.replicas["t", 0].log
+            original, go = type(log).sync, threading.Event()
+
+            def slow(self: Log) -> int:
+                assert go.wait(20)
+                return original(self)
+
+            monkeypatch.setattr(type(log), "sync", slow)
+            producing = asyncio.create_task(client.produce("t", batch(b"a")))
+            await until(lambda: log.end == 1)
+            # Whoever wants less has it already, and everybody else is served.
+            assert await other.produce("t", batch(b"b"), acks=1) == (0, 1, 0)
+            assert len((await other.fetch("t", 0)).batches) == 0
+            assert not producing.done()
+            go.set()
+            assert await producing == (0, 0, 0)
+            monkeypatch.undo()
+
+    uvloop.run(main())
+
+
+def test_a_sync_says_nothing_about_what_came_after_a_cut(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = with_settings(sync=SYNC_ALWAYS)
+        async with world(tmp_path, settings=settings) as all_of_it:
+            await all_of_it.topic("t")
+            broker = all_of_it.one
+            replica = broker.state.replicas["t", 0]
+            replica.partition.end = 5
+            broker._turns.on_synced([(replica, replica.cuts, 3)])
+            assert replica.partition.durable == 3
+            replica.on_cut()
+            broker._turns.on_synced([(replica, replica.cuts - 1, 5)])
+            assert replica.partition.durable == 3
+            replica.partition.end = 3
 
     uvloop.run(main())
 
