@@ -142,6 +142,14 @@ def test_a_member_that_lags_counts_until_the_register_took_it_out() -> None:
     assert book.watermark(20) == 20
 
 
+def test_the_time_to_leave_runs_from_when_a_member_had_everything() -> None:
+    book = leading("a", "b")
+    book.on_durable(0, "b", 5, 10)
+    book.on_durable(500, "b", 10, 10)
+    assert book.weigh(500 + LAG_MS - 1, end=20, high=10) is None
+    assert book.weigh(500 + LAG_MS, end=20, high=10) == ["a"]
+
+
 def test_a_member_that_the_register_keeps_is_not_left_out() -> None:
     book = leading("a", "b")
     assert book.weigh(LAG_MS, end=20, high=10) == ["a"]
@@ -204,6 +212,15 @@ def test_a_new_leader_gives_its_members_time_to_find_it() -> None:
     book = leading("a", "b", "c")
     assert book.weigh(LAG_MS - 1, end=20, high=0) is None
     assert book.weigh(LAG_MS, end=20, high=0) == ["a"]
+
+
+def test_a_member_that_the_leader_has_forgotten_holds_everything_back_until_it_is_heard() -> None:
+    """It hung up when its proposal seemed refused, and the register had taken it all the same."""
+    book = leading("a")
+    book.on_state(0, state("a", "c", version=2))
+    assert book.watermark(10) == -1
+    book.on_durable(1, "c", 9, 10)
+    assert book.watermark(10) == 9
 
 
 def test_the_register_may_take_a_member_out_by_itself() -> None:

@@ -22,6 +22,8 @@ def test_a_stream_begins_where_it_was_asked_for_and_is_dirty_while_there_is_more
     outgoing.next_names()
     outgoing.on_sent(ONE, 12, end=12)
     assert (outgoing.sent[ONE], list(outgoing.dirty)) == (12, [])
+    outgoing.touch(ONE)
+    assert outgoing.next_names() == [ONE]
 
 
 def test_news_of_a_partition_that_nobody_asked_for_is_nothing_to_send() -> None:
@@ -39,6 +41,13 @@ def test_a_stream_that_ended_while_a_frame_was_made_stays_ended() -> None:
     outgoing.on_sent(ONE, 9, end=12)
     outgoing.touch(ONE)
     assert (outgoing.sent, outgoing.dirty) == ({}, {})
+
+
+def test_a_stream_that_ended_has_nothing_to_send() -> None:
+    outgoing = Outgoing("b#1")
+    outgoing.begin(ONE, 5)
+    outgoing.end(ONE)
+    assert outgoing.next_names() == []
 
 
 def test_a_frame_has_a_bounded_number_of_parts_and_everybody_has_a_turn() -> None:
@@ -127,11 +136,13 @@ def test_a_frame_without_records_is_acknowledged_as_leave_for_the_next() -> None
 
 def test_what_lay_before_the_stream_is_acknowledged_when_it_is_on_disk() -> None:
     disk, incoming = Disk(), Incoming("a#1")
+    incoming.on_frame(5, [])
+    incoming.durable(disk.partitions)
     disk.take(ONE, 4)
     incoming.on_asked(disk.partitions[ONE])
     assert incoming.durable(disk.partitions) is None
     disk.sync(ONE, 4)
-    assert incoming.durable(disk.partitions) == Durable(0, [(*ONE, 1, 4)])
+    assert incoming.durable(disk.partitions) == Durable(5, [(*ONE, 1, 4)])
 
 
 def test_what_is_on_disk_already_was_said_in_the_asking() -> None:
