@@ -1,0 +1,128 @@
+"""Figures of the log as tables: for a terminal, or as Markdown for a page.
+
+The ratios are what counts. The absolute figures depend on the machine, and are there for information.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.table import Column
+from rich.table import Table as RichTable
+
+from log_case import Setup
+from log_figures import LATENCY, OTHERS, WEAKER, Figure, Figures, Verdict, records_case
+
+NONE = "–"
+WEAKER_NOTE = f"{WEAKER} This peer cannot sync before it acknowledges. It syncs in the background, and stands as that."
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns whose name begins with a space hold text, the others numbers."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[Sequence[str]] = field(default_factory=list)
+
+    def rich(self) -> RichTable:
+        columns = [
+            Column(name.strip(), justify="left" if name.startswith(" ") else "right", overflow="fold")
+            for name in self.columns
+        ]
+        table = RichTable(*columns, title=self.title)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        marks = ["---" if name.startswith(" ") else "---:" for name in self.columns]
+        rows = [[name.strip() for name in self.columns], marks, *self.rows]
+        lines = ["|".join(["", *(cell if row is marks else f" {cell} " for cell in row), ""]) for row in rows]
+        return "\n".join([f"{self.title}:", "", *lines, ""])
+
+
+def _number(figure: Figure | None) -> str:
+    if figure is None:
+        return NONE
+    return f"{figure.value:,.3f}" if figure.case.startswith(LATENCY) else f"{figure.value:,.0f}"
+
+
+def _ours(case: str) -> list[tuple[str, str]]:
+    """What of ours stands beside a case, and the name of it: beside blobs of theirs, records and blobs of ours."""
+    records = records_case(case)
+    return [("records", records), ("blobs", case)] if records != case else [("records", case)]
+
+
+def case_table(figures: Figures, case: str) -> Table:
+    unit = "ms" if case.startswith(LATENCY) else "records/s"
+    others = figures.others
+    names = ["replicas", " sync", " ours", *(f"to {OTHERS[peer]}" for peer in others)]
+    names += [f"ours, {unit}", *(f"{OTHERS[peer]}, {unit}" for peer in others)]
+    table = Table(f"{case[0].upper()}{case[1:]}", names)
+    for mine in figures.ours:
+        for way, my_case in _ours(case):
+            ratios = [figures.ratio(my_case, mine, peer, case) for peer in others]
+            theirs = [found[0] if (found := figures.theirs(case, peer, mine)) else None for peer in others]
+            cells = [str(ratio) if ratio else NONE for ratio in ratios]
+            numbers = [_number(figure) for figure in (figures.of(my_case, mine), *theirs)]
+            table.rows.append([str(mine.replicas), mine.sync, way, *cells, *numbers])
+    return table
+
+
+def summary_table(figures: Figures, replicas: int) -> Table:
+    """All cases, as ratios alone."""
+    ours = [mine for mine in figures.ours if mine.replicas == replicas]
+    pairs = [(mine, peer) for mine in ours for peer in figures.others]
+    names = [" case", " ours", *(f"{mine.sync}: to {OTHERS[peer]}" for mine, peer in pairs)]
+    table = Table(f"{replicas} replica{'s' if replicas > 1 else ''}, above 1 is ahead", names)
+    for case in figures.cases:
+        for way, my_case in _ours(case):
+            ratios = [figures.ratio(my_case, mine, peer, case) for mine, peer in pairs]
+            table.rows.append([case, way, *(str(ratio) if ratio else NONE for ratio in ratios)])
+    return table
+
+
+def absolute_table(figures: Figures, replicas: int) -> Table:
+    setups = [
+        Setup(system, replicas, sync)
+        for system in dict.fromkeys(figure.setup.system for figure in figures.all)
+        for sync in ("os", "always")
+    ]
+    setups = [setup for setup in setups if any(figure.setup == setup for figure in figures.all)]
+    names = [" case", *(f"{setup.system}, {setup.sync}" for setup in setups)]
+    table = Table(f"{replicas} replica{'s' if replicas > 1 else ''}, records per second and milliseconds", names)
+    for case in figures.cases:
+        table.rows.append([case, *(_number(figures.of(case, setup)) for setup in setups)])
+    return table
+
+
+def goals_table(verdicts: Sequence[Verdict]) -> Table:
+    table = Table("Goals, with three replicas", [" goal", " sync", "seen", " result"])
+    for each in verdicts:
+        table.rows.append([each.goal.text, each.ratio.sync, str(each.ratio), "met" if each.met else "missed"])
+    return table
+
+
+def runs_table(figures: Figures) -> Table:
+    names = [" case", " log", "median", "rounds", "client's CPU", "servers' CPU"]
+    table = Table("Every round, and who was busy", names)
+    for figure in figures.all:
+        digits = 3 if figure.case.startswith(LATENCY) else 0
+        rounds = " ".join(f"{value:,.{digits}f}" for value in figure.rounds)
+        busy = [f"{figure.client_cpu:.0%}", f"{figure.server_cpu:.0%}"]
+        table.rows.append([figure.case, str(figure.setup), _number(figure), rounds, *busy])
+    return table
+
+
+def tables(figures: Figures, verdicts: Sequence[Verdict]) -> list[Table]:
+    return [*(case_table(figures, case) for case in figures.cases), goals_table(verdicts)]
+
+
+def page_tables(figures: Figures, verdicts: Sequence[Verdict]) -> list[Table]:
+    """Fewer and wider ones, for a page."""
+    found = [goals_table(verdicts)]
+    for replicas in sorted({mine.replicas for mine in figures.ours}, reverse=True):
+        found += [summary_table(figures, replicas), absolute_table(figures, replicas)]
+    return found
