@@ -54,6 +54,7 @@ simulate: venv
 
 bench: venv
 	$(BIN)/python benchmarks/chain.py
+	$(BIN)/python benchmarks/log.py
 
 lock:
 	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv

@@ -13,15 +13,22 @@ from octoloom.core.errors import UsageError
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
-@click.command(short_help="Measure throughput and latency.", context_settings={"ignore_unknown_options": True})
-@click.argument("name", type=click.Choice(["chain"]))
+# Everything after the name is the benchmark's own, so that it tells its options itself.
+OPTIONS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@click.command(short_help="Measure throughput and latency.", context_settings=OPTIONS)
+@click.argument("name", type=click.Choice(["chain", "log"]))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(name: str, arguments: tuple[str, ...]) -> None:
-    """Measure throughput and latency, beside a peer. ARGUMENTS are the benchmark's own.
+    """Measure throughput and latency, beside a peer: the chain, or the log. ARGUMENTS are the benchmark's own.
 
     \b
     Examples:
       octoloom bench chain
+      octoloom bench log --help
+      octoloom bench log --quick
+      octoloom bench log --peer nats --replicas 3 --case latency
     """
     script = BENCHMARKS / f"{name}.py"
     if not script.is_file():
