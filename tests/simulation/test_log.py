@@ -1,0 +1,52 @@
+"""The search for a history of the log that breaks a promise, in short; and the proof that it would find one.
+
+`make simulate` is the long form.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from octoloom.simulation.search import transcript, try_seeds
+from tests.simulation.planted_log import PLANTS
+
+HISTORIES = 2_000
+SHARE = 100
+BOUND = 600
+"""Within so many seeds a planted bug must be found."""
+RARE = ("old_leaders_are_heard",)
+RARE_BOUND = 6_000
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, SHARE))
+def test_no_history_breaks_a_promise(first: int) -> None:
+    tried, found = try_seeds("log", range(first, first + SHARE))
+    assert found is None
+    assert tried == SHARE
+
+
+@pytest.mark.parametrize("name", [name for name in PLANTS if name not in RARE])
+def test_a_planted_bug_is_found(name: str) -> None:
+    with PLANTS[name]():
+        _, found = try_seeds("log", range(BOUND))
+    assert found is not None, f"{name} went unnoticed through {BOUND} histories"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("name", RARE)
+def test_a_bug_that_needs_rare_company_is_found(name: str) -> None:
+    with PLANTS[name]():
+        _, found = try_seeds("log", range(RARE_BOUND))
+    assert found is not None, f"{name} went unnoticed through {RARE_BOUND} histories"
+
+
+def test_a_seed_is_a_history() -> None:
+    assert transcript("log", 7) == transcript("log", 7)
+
+
+def test_a_transcript_is_readable() -> None:
+    lines, promise = transcript("log", 3)
+    assert promise == ""
+    assert any("leads ('moves', 0) in epoch 1" in line for line in lines)
+    assert lines[-1].startswith(f"{lines[-1].split()[0]:>7} ms")
