@@ -279,10 +279,9 @@ class Checker:
                 raise Broken(f"journal: {space} has {len(history.changes)} versions, the journal {snapshot.version}")
             lineage = lineage[1]
         consumed = sum(len(change.kills) for change in history.changes)
-        entries = {(g, e.version): e for g, e in self.cluster.journal.records[space] if e.change is not None}
-        kept = {entry.version: len(entry.events) for entry in entries.values()}
-        if lineage is not None or sum(kept.values()) != consumed:
-            raise Broken(f"journal: {space} consumed {consumed} events, the journal has {sum(kept.values())}")
+        kept = self.cluster.journal.events_of(space)
+        if lineage is not None or kept != consumed:
+            raise Broken(f"journal: {space} consumed {consumed} events, the journal has {kept}")
 
     def _replay(self, generation: int, space: str, history: History) -> None:
         app = self.cluster.make_app()

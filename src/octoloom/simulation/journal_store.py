@@ -91,6 +91,18 @@ class JournalStore:
         chain.on_restored(self.world.now, generation, snapshots)
         link.stir()
 
+    def events_of(self, space: str) -> int:
+        """How many events a reader finds with the changes that it takes."""
+        reader = JournalReader(space)
+        found: dict[int, int] = {}
+        for generation, entry in self.records[space]:
+            if reader.read(generation, entry):
+                if entry.change is None:
+                    found = {version: count for version, count in found.items() if version <= entry.version}
+                else:
+                    found[entry.version] = len(entry.events)
+        return sum(found.values())
+
     def read(self, space: str) -> tuple[SpaceSnapshot, Lineage]:
         """What a reader makes of the records, and the changes that led there."""
         reader = JournalReader(space)
