@@ -160,6 +160,23 @@ def test_a_member_that_restarted_is_out_and_comes_back_by_the_leaders_proposal()
     assert world.shape() == "1: a#1* b#2"
 
 
+def test_a_broker_that_has_caught_up_stays_in_sync_though_it_says_again_that_it_began_with_a_damaged_log() -> None:
+    world = grown(led_by("a#1", "b#1"))
+    world.enlist("b#2", damaged=True)
+    assert world.shape() == "1: a#1*"
+    world.propose("a#1", "b#2")
+    world.close("b#2")
+    world.enlist("b#2", damaged=True)
+    assert world.shape() == "1: a#1* b#2"
+
+
+def test_a_leader_stays_in_its_set_though_it_says_again_that_it_began_with_a_damaged_log() -> None:
+    world = grown(led_by("a#2", "b#1"))
+    world.close("a#2")
+    world.enlist("a#2", damaged=True)
+    assert world.shape() == "1: a#2* b#1"
+
+
 def test_nobody_leaves_a_set_whose_leader_is_gone_too() -> None:
     """Otherwise the last to be given up would be left alone in the set, and it may be the one that never comes back."""
     world = grown(led_by("a#1", "b#1", "c#1"))

@@ -125,7 +125,7 @@ class LogRegister:
             return [Decline(broker, "lost-register", detail)]
         persist = Persist(self._counters)
         identity = self._identify(name_of(broker), message.address.storage, persist)
-        self._on_damaged(name_of(broker), message.damaged)
+        self._on_damaged(broker, message.damaged)
         if not any(self._roster.present(other) for other in self._saved_brokers):
             self._transitions.hold_off(now)  # the first of many that come back
         older = self._roster.enlist(now, broker, msgspec.structs.replace(message.address, id=identity.id))
@@ -150,13 +150,17 @@ class LogRegister:
         for place, state in list(self.book.states()):
             self.book.put_in_sync(place, [member for member in state.in_sync if name_of(member) != name])
 
-    def _on_damaged(self, name: str, damaged: Sequence[TopicPartition]) -> None:
-        """A broker came back with less than it had acknowledged: others are counted on, where there are others."""
-        for topic, number in damaged:
-            state = self.book.find((topic, number))
-            rest = [member for member in state.in_sync if name_of(member) != name] if state else []
+    def _on_damaged(self, broker: str, damaged: Sequence[TopicPartition]) -> None:
+        """A broker came back with less than it had acknowledged: others are counted on, where there are others.
+
+        It says so on each connection of this life, in which it may have caught up since.
+        """
+        for place in damaged:
+            state = self.book.find(place)
+            members = state.in_sync if state else []
+            rest = [member for member in members if member == broker or name_of(member) != name_of(broker)]
             if rest:
-                self.book.put_in_sync((topic, number), rest)
+                self.book.put_in_sync(place, rest)
 
     def on_beat(self, now: int, broker: str) -> list[LogEffect]:
         return self._hear(now, broker)
