@@ -10,10 +10,11 @@ import pytest
 import uvloop
 
 from octoloom.core.topic_admin import OFFSETS_TOPIC
+from octoloom.runtime.broker import BrokerServer
 from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka.apis import ADVERTISED, SERVED, Api
 from octoloom.wire.kafka.errors import ErrorCode
-from tests.runtime.broker_world import Client, until, with_settings, world
+from tests.runtime.broker_world import FAST, Client, batch, until, with_settings, world
 
 
 def test_metadata_names_brokers_leaders_and_replicas(tmp_path: Path) -> None:
@@ -163,5 +164,27 @@ def test_a_transactional_id_is_refused(tmp_path: Path) -> None:
                 Api.INIT_PRODUCER_ID, 1, transactional_id="mine", transaction_timeout=timedelta(seconds=1)
             )
             assert answer.error_code.value == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    uvloop.run(main())
+
+
+def test_a_broker_that_the_register_has_not_told_anything_keeps_clients_waiting(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with world(tmp_path) as all_of_it:
+            await all_of_it.topic("t")
+            silent = BrokerServer("b2", "127.0.0.1:1", tmp_path / "b2", settings=FAST)
+            await silent.start()
+            try:
+                async with Client.to(silent.address) as client, Client.to(silent.address) as other:
+                    asking = asyncio.create_task(client.metadata("t"))
+                    # Whatever there may be, it is not this one's to say that there is none.
+                    assert (await other.produce("t", batch(b"x"))).error == ErrorCode.NOT_LEADER
+                    assert (await other.fetch("t")).error == ErrorCode.NOT_LEADER
+                    assert not asking.done()
+                    silent.state.directory.on_directory(all_of_it.register.log_directory())
+                    cluster = await asking
+                    assert (sorted(cluster.brokers), cluster.topics["t"].error) == ([1], 0)
+            finally:
+                await silent.stop()
 
     uvloop.run(main())

@@ -131,16 +131,32 @@ def test_what_may_not_be_made_is_not_made() -> None:
 def test_a_register_without_brokers_says_so() -> None:
     async def story() -> None:
         server = await started()
-        told, found, no, never, cluster = await asked(
-            server, metadata("new"), coordinator("team"), coordinator("t", 1), coordinator("t", 9), CLUSTER
+        found, no, never, cluster = await asked(
+            server, coordinator("team"), coordinator("t", 1), coordinator("t", 9), CLUSTER
         )
-        assert told.brokers == ()
-        assert told.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert no.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         assert never.error_code == ErrorCode.INVALID_REQUEST
         assert (cluster.brokers, cluster.controller_id) == ((), -1)
         await server.stop()
+
+    run(story)
+
+
+def test_who_asks_before_the_brokers_came_waits_for_them() -> None:
+    async def story() -> None:
+        server = await started()
+        early = asyncio.create_task(asked(server, metadata("new"), metadata("y", makes=False)))
+        client = AdminClient({"bootstrap.servers": server.address})
+        listing = asyncio.create_task(in_thread(lambda: client.list_topics(timeout=PATIENCE_S)))
+        done, _ = await asyncio.wait([early, listing], timeout=0.3)
+        assert not done
+        brokers = await joined(server, "a#1")
+        made, other = await early
+        assert [broker.node_id for broker in made.brokers] == [1]
+        assert [made.topics[0].error_code, other.topics[0].error_code] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert sorted((await listing).brokers) == [1]
+        await stopped(server, brokers)
 
     run(story)
 

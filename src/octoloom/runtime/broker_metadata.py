@@ -4,6 +4,9 @@ An answer depends on the directory and on the question only. So its bytes are ke
 the next one who asks the same gets them with another number in front.
 
 A topic that is not there is made, if the broker's settings and the client allow it: the answer waits for the register.
+
+Who asks before any broker is known has to wait until one is. Clients that are told of none take it for an answer: some
+fail, and others do not ask again for minutes.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from octoloom.core.errors import ProtocolError
 from octoloom.core.log_messages import PartitionState
 from octoloom.core.topic_admin import OFFSETS_TOPIC, AdminRefused, check_name
 from octoloom.runtime.broker_apis import Request
@@ -31,6 +35,11 @@ KEPT_MAX = 256
 """Answers that are kept; at the limit all are forgotten."""
 MAKING_MAX = 16
 """Topics that one request may have made."""
+WAITING_MAX = 1000
+"""Requests that wait at the same time; the next one's connection ends, and its client tries again."""
+EARLY_S = 120.0
+"""How long somebody waits who came before the brokers. Clients give up by themselves before that, and ask again."""
+POLL_S = 0.05
 
 MakeTopic = Callable[[str], Awaitable[int]]
 """Makes a topic with the defaults, and answers Kafka's error code."""
@@ -47,17 +56,27 @@ class Metadata:
 
     def on_metadata(self, request: Request) -> None:
         asked = parse_metadata(request.header, request.frame)
-        if self._state.settings.auto_create and asked.may_create and asked.names:
-            missing = [name for name in asked.names if name not in self._state.directory.topics and is_good(name)]
-            if missing:
-                task = self._state.loop.create_task(self._make(request, asked, missing[:MAKING_MAX]))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-                return
-        request.respond(self._answer(request.header, asked))
+        if not self._state.directory.brokers or self._missing(asked):
+            if len(self._tasks) >= WAITING_MAX:
+                raise ProtocolError("busy", f"{WAITING_MAX} requests wait for their answers already")
+            task = self._state.loop.create_task(self._answer_later(request, asked))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            request.respond(self._answer(request.header, asked))
 
-    async def _make(self, request: Request, asked: MetadataRequest, missing: list[str]) -> None:
-        for topic in missing:
+    def _missing(self, asked: MetadataRequest) -> list[str]:
+        """The topics that are to be made."""
+        if not (self._state.settings.auto_create and asked.may_create and asked.names):
+            return []
+        return [name for name in asked.names if name not in self._state.directory.topics and is_good(name)][:MAKING_MAX]
+
+    async def _answer_later(self, request: Request, asked: MetadataRequest) -> None:
+        loop = self._state.loop
+        until = loop.time() + EARLY_S
+        while not self._state.directory.brokers and not request.is_abandoned and loop.time() < until:
+            await asyncio.sleep(POLL_S)
+        for topic in self._missing(asked):
             if topic not in self._making:
                 # Clients that ask for the same topic at once wait for the same answer.
                 making = self._making[topic] = asyncio.ensure_future(self._make_topic(topic))

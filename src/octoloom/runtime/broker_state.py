@@ -52,5 +52,6 @@ class BrokerState:
 
     def error_of(self, name: TopicPartition) -> int:
         """Why a partition without a replica here is not served."""
-        known = self.directory.state(name) is not None
+        # Before the register has told anything, the topic may well be there.
+        known = self.directory.state(name) is not None or self.directory.revision < 0
         return ErrorCode.NOT_LEADER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
