@@ -12,6 +12,7 @@ import uvloop
 from octoloom.core.errors import UsageError
 from octoloom.core.log_messages import TopicPartition
 from octoloom.runtime.broker import BrokerServer
+from octoloom.runtime.broker_followers import Followers
 from octoloom.runtime.broker_settings import SYNC_ALWAYS
 from octoloom.wire.kafka import client_messages as messages
 from octoloom.wire.kafka.apis import Api
@@ -109,10 +110,12 @@ def test_another_broker_leads_when_the_leader_is_gone_and_nothing_is_lost(tmp_pa
 
 
 def test_a_follower_that_was_away_catches_up_and_what_only_it_had_is_cut(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leader keeps a batch that nobody else took, loses its place, and gives the batch up when it follows."""
     caplog.set_level(logging.INFO)
+    cuts: list[str] = []
+    monkeypatch.setattr(Followers, "on_cut", lambda followers: cuts.append(followers.me))
 
     async def main() -> None:
         async with world(tmp_path, THREE, with_settings(lag_ms=60_000)) as all_of_it:
@@ -138,6 +141,7 @@ def test_a_follower_that_was_away_catches_up_and_what_only_it_had_is_cut(
 
     uvloop.run(main())
     assert "t-0 is cut from 2 to 1 to agree with its leader" in caplog.text
+    assert len(cuts) == 1
 
 
 def test_a_leader_that_the_register_does_not_hear_acknowledges_nothing_alone(tmp_path: Path) -> None:
@@ -194,6 +198,7 @@ def test_the_leader_itself_is_damaged_and_its_followers_have_everything(
                 client.send(Api.FETCH, 11, messages.encode_fetch(wanted, 0, 1, 1 << 20))
                 assert await client.is_hung_up()
             await until(lambda: leader.id == f"{leader.id.split('#')[0]}#2")
+            assert leader._damaged == [("t", 0)]
             await until(lambda: all_of_it.leader("t") not in (None, leader))
             await all_of_it.whole("t")
             async with Client.to(all_of_it.led("t").address) as client:

@@ -166,21 +166,29 @@ def test_nothing_uncommitted_is_seen(tmp_path: Path) -> None:
     async def main() -> None:
         async with world(tmp_path, ["b1", "b2"], with_settings(lag_ms=60_000)) as all_of_it:
             await all_of_it.topic("t")
-            await all_of_it.whole("t")
             leader = all_of_it.led("t")
+            async with Client.to(leader.address) as client:
+                assert (await client.produce("t", batch(b"a"))).error == 0
+            await all_of_it.whole("t")
             said = [(broker, broker._leaders.say) for broker in all_of_it.brokers.values()]
             for broker, _ in said:
                 broker._leaders.say = lambda *_: None  # type: ignore[method-assign]
             async with Client.to(leader.address) as client:
-                client.send(Api.PRODUCE, 7, ask.encode_produce("t", 0, batch(b"a"), -1, 60_000))
-                await until(lambda: leader.core.partitions["t", 0].end == 1)
+                client.send(Api.PRODUCE, 7, ask.encode_produce("t", 0, batch(b"b"), -1, 60_000))
+                await until(lambda: leader.core.partitions["t", 0].end == 2)
                 async with Client.to(leader.address) as reader:
                     fetched = await reader.fetch("t", 0)
-                    assert (fetched.error, fetched.high, len(fetched.batches)) == (0, 0, 0)
+                    assert (fetched.high, values_of(fetched)) == (1, [b"a"])
+                    for offset in (1, 2):
+                        fetched = await reader.fetch("t", offset)
+                        assert (fetched.error, fetched.high, len(fetched.batches)) == (0, 1, 0)
+                    # A leader that began with it cannot tell whether others have shown it already.
+                    leader.core.partitions["t", 0].settled_at = 2
+                    assert (await reader.fetch("t", 2)).error == ErrorCode.OFFSET_NOT_AVAILABLE
                     # The broker that follows is lost; the register takes it out of the set.
                     [(follower, _)] = [each for each in said if each[0] is not leader]
                     await follower.stop()
-                    assert values_of(await reader.fetch("t", 0, wait_ms=60_000)) == [b"a"]
+                    assert values_of(await reader.fetch("t", 1, wait_ms=60_000), 1) == [b"b"]
                 await client.receive()
 
     uvloop.run(main())

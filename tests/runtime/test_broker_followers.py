@@ -108,6 +108,56 @@ def test_a_stream_is_cut_into_frames_and_waits_for_leave(tmp_path: Path) -> None
     uvloop.run(main())
 
 
+def test_many_partitions_share_a_frame_and_what_does_not_fit_comes_next(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with world(tmp_path, ("b1", "b2")) as all_of_it:
+            await all_of_it.topic("t", partitions=10, replicas=1)
+            leader = all_of_it.led("t")
+            me = next(broker.id for broker in all_of_it.brokers.values() if broker is not leader)
+            led = [number for number in range(10) if all_of_it.led("t", number) is leader]
+            large = batch(b"x" * 400_000)
+            async with Client.to(leader.address) as client:
+                for number in led:
+                    assert (await client.produce("t", large, number)).error == 0
+            async with Follower.to(leader.address) as follower:
+                assert isinstance(follower, Follower)
+                await follower.introduce(leader.id, me)
+                await follower.receive()
+                entries = [FollowEntry("t", number, 1, 0, -1, 0) for number in led]
+                follower.writer.write(encode_from_follower(Follow(me, entries)))
+                taken: list[int] = []
+                while len(taken) < len(led):
+                    _, parts = await follower.frame()
+                    assert sum(part.part.size for part in parts) < FRAME_BYTES_MAX + len(large)
+                    taken += [part.part.partition for part in parts if part.batches]
+                assert sorted(taken) == led
+
+    uvloop.run(main())
+
+
+def test_nobody_is_sent_what_comes_to_a_place_that_was_cut(tmp_path: Path) -> None:
+    """A follower is slow to read a slice of a file. The file is about to change there: its connection ends."""
+
+    async def main() -> None:
+        async with world(tmp_path, ("b1", "b2")) as all_of_it:
+            await all_of_it.topic("t", replicas=1)
+            leader = all_of_it.led("t")
+            me = next(broker.id for broker in all_of_it.brokers.values() if broker is not leader)
+            async with Client.to(leader.address) as client:
+                for _ in range(40):
+                    await client.produce("t", batch(b"x" * 900_000))
+            async with Follower.to(leader.address) as follower:
+                assert isinstance(follower, Follower)
+                await follower.introduce(leader.id, me)
+                follower.writer.write(encode_from_follower(Follow(me, [FollowEntry("t", 0, 1, 0, -1, 0)])))
+                followers = leader._followers
+                await until(lambda: me in followers._connections and followers._connections[me].sends_files)
+                followers.on_cut()
+                assert followers._connections == {}
+
+    uvloop.run(main())
+
+
 def test_a_follower_that_retention_has_passed_is_told_where_to_begin(tmp_path: Path) -> None:
     async def main() -> None:
         async with world(tmp_path, ("b1", "b2")) as all_of_it:
