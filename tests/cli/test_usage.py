@@ -13,7 +13,11 @@ from octoloom.cli import COMMANDS, octoloom
 from octoloom.core import tokens
 from octoloom.runtime.status import Status
 
-SUBCOMMANDS = [["chain", "show"], ["chain", "kill"], ["chain", "update"], ["simulate", "chain"]]
+SUBCOMMANDS = [
+    *(["chain", name] for name in ("show", "kill", "update")),
+    *(["topic", name] for name in ("create", "list", "describe", "delete", "produce", "consume")),
+    ["simulate", "chain"],
+]
 
 
 def run(*arguments: str) -> Result:
@@ -146,7 +150,7 @@ def test_a_broken_promise_is_shown_with_the_command_that_replays_it(monkeypatch:
     from octoloom.simulation.search import Found
 
     monkeypatch.setattr("octoloom.cli.simulate.search", lambda *_: Found(17, "order: d1 was swapped"))
-    monkeypatch.setattr("octoloom.cli.simulate.transcript", lambda _: ([f"line {n}" for n in range(100)], "order"))
+    monkeypatch.setattr("octoloom.cli.simulate.transcript", lambda *_: ([f"line {n}" for n in range(100)], "order"))
     result = run("simulate", "chain", "--seeds", "3")
     assert result.exit_code == 1
     assert "seed 17 breaks a promise: order: d1 was swapped" in result.output
