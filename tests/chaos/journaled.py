@@ -13,7 +13,7 @@ from octoloom.core.journal import JournalGap, JournalReader
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_consumer import Consumer
 from octoloom.runtime.proof import digest_of
-from octoloom.wire.journal import TOPIC, decode
+from octoloom.wire.journal import TOPIC, decode, is_mark
 from tests.chaos.cluster import Cluster, Replicas, free_port
 
 
@@ -56,6 +56,8 @@ class JournaledCluster(Cluster):
             async with Consumer(client, dict.fromkeys(places, "beginning"), until=until) as consumer:
                 async for _, _, records in consumer:
                     for record in records:
+                        if is_mark(record.key, record.headers):
+                            continue
                         journaled = decode(record.key, record.value, record.headers)
                         text.add(journaled.space, journaled.generation, journaled.entry)
         return text

@@ -24,7 +24,7 @@ from octoloom.core.event import (
     Timer,
 )
 from octoloom.core.journal import JournalReader
-from octoloom.wire.journal import JournalRecord, Tag, decode, encode, read_space, read_tag
+from octoloom.wire.journal import JournalRecord, Tag, decode, encode, encode_mark, is_mark, read_space, read_tag
 
 EVENT = Event(7, "ada", 3, "claim", b'{"cell": "b4"}', 1_700_000_000_000, 2**64 - 1)
 CHANGE = Change(
@@ -146,6 +146,17 @@ def test_a_tag_is_read_without_opening_the_value() -> None:
     assert read_tag(headers) == Tag(2, 12, 4, "change")
     assert read_tag((("trace", None), *headers)) == Tag(2, 12, 4, "change")
     assert read_space(key) == "lobby"
+
+
+def test_a_mark_has_no_key_and_is_known_by_its_header() -> None:
+    value, headers = encode_mark({"chain-1": 3}, 77)
+    assert json.loads(value) == {"kind": "mark", "beginning": {"chain-1": 3}, "at_ms": 77}
+    assert headers == (("kind", b"mark"),)
+    assert is_mark(None, headers)
+    assert not is_mark(b"lobby", headers)
+    assert not is_mark(None, ())
+    with pytest.raises(ProtocolError):
+        decode(None, value, headers)
 
 
 def test_fields_that_a_later_version_adds_are_ignored() -> None:

@@ -1,4 +1,8 @@
-"""Reads the journal from its beginning to where it ended when it was asked, for the chains that begin anew.
+"""Reads the journal from its beginning to where it ends, for the chains that begin anew.
+
+Where it ends is found out by writing a mark there. A broker that led a partition once, and slept through its end as a
+leader, would tell of an end that is long past; but it cannot have anything acknowledged. So all that was acknowledged
+before the mark was written lies before the mark.
 
 Every space has a `JournalReader` (`core/journal.py`), which drops what comes twice and notices what is missing. Spaces
 of other chains are passed over by their key, and what comes twice by its headers: neither is opened.
@@ -19,9 +23,10 @@ from octoloom.core.journal import JournalGap, JournalReader
 from octoloom.core.placement import place
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_consumer import Consumer
-from octoloom.wire.journal import decode, read_space, read_tag
-from octoloom.wire.kafka.client_messages import TopicPartition
-from octoloom.wire.kafka.records import Record
+from octoloom.runtime.log_errors import Damaged
+from octoloom.wire.journal import decode_value, encode_mark, is_mark, read_space, read_tag
+from octoloom.wire.kafka.client_messages import EARLIEST, TopicPartition
+from octoloom.wire.kafka.records import Headers, Record, build_batch
 
 PARTITION_BYTES_MAX = 1024 * 1024
 """So much is read at a time, and then others have their turn."""
@@ -62,10 +67,10 @@ class JournalPass:
         """Raises `LogError` if the brokers cannot be reached for too long; then another pass may go better."""
         partitions = (await self._client.topic(self._topic)).partitions
         places = [(self._topic, number) for number in sorted(partitions)]
-        bounds = await self._client.bounds(places)
-        total = sum(high - start for start, high in bounds.values())
-        until = {where: high for where, (_, high) in bounds.items()}
-        starts = {where: start for where, (start, _) in bounds.items()}
+        starts = await self._client.list_offsets(dict.fromkeys(places, EARLIEST))
+        marks = await asyncio.gather(*map(self._mark, places))
+        until = dict(zip(places, marks, strict=True))
+        total = sum(until[where] - starts[where] for where in places)
         begun = told = time.monotonic()
         async with Consumer(self._client, starts, until=until, partition_bytes_max=PARTITION_BYTES_MAX) as consumer:
             async for topic, partition, records in consumer:
@@ -76,26 +81,35 @@ class JournalPass:
                     _log.info("read %d of %d records of the topic %s", self.records, total, self._topic)
                 # Heartbeats and the other chains of this process have their turn between any two.
                 await asyncio.sleep(0)
+        if self.records != total:
+            # Nothing is ever taken out of the middle of this log.
+            raise Damaged(f"{total - self.records} of {total} records of the topic {self._topic} did not come")
         found = sum(1 for found in self._spaces.values() if found is not None)
         text = "read %d records of the topic %s in %.1f s: %d spaces of %s"
         _log.info(text, self.records, self._topic, time.monotonic() - begun, found, ", ".join(self._beginning))
         if self.strays:
             _log.warning("%d records of the topic %s have no space as key, and were left out", self.strays, self._topic)
 
+    async def _mark(self, where: TopicPartition) -> int:
+        """Writes a mark, and answers its offset."""
+        now_ms = time.time_ns() // 1_000_000
+        value, headers = encode_mark(self._beginning, now_ms)
+        return await self._client.produce(*where, build_batch([Record(0, now_ms, None, value, headers)]))
+
     def _read(self, where: TopicPartition, records: list[Record]) -> None:
         spaces = self._spaces
         self.records += len(records)
         for record in records:
             key = record[2]
-            found = spaces[key] if key in spaces else self._meet(key)
+            found = spaces[key] if key in spaces else self._meet(key, record[4])
             if found is not None:
                 self._take(where, record, found)
 
-    def _meet(self, key: bytes | None) -> _Found | None:
+    def _meet(self, key: bytes | None, headers: Headers) -> _Found | None:
         try:
             space = read_space(key)
         except ProtocolError:
-            self.strays += 1
+            self.strays += not is_mark(key, headers)
             return None
         chain = place(space, self._chains)
         wanted = chain in self._beginning and chain not in self.failures
@@ -103,13 +117,13 @@ class JournalPass:
         return found
 
     def _take(self, where: TopicPartition, record: Record, found: _Found) -> None:
-        offset, _, key, value, headers = record
+        offset, _, _, value, headers = record
         reader = found.reader
         try:
             tag = read_tag(headers)
             if (tag.generation, tag.version) <= (reader.generation, reader.space.version):
                 return
-            journaled = decode(key, value, headers)
+            journaled = decode_value(reader.space.name, tag, value)
             if journaled.chain != found.chain:
                 raise StoreError(_moved(journaled.space, journaled.chain, found.chain))
             if journaled.generation >= self._beginning[found.chain]:

@@ -4,12 +4,16 @@ The key is the space, so that one partition has all of a space, in order. The he
 to drop a record unopened: `generation`, `version`, `epoch` and `kind`, numbers as decimal text. The value says it all
 again, by itself: `docs/journal.md` explains every field.
 
+A *mark* is a record without a key. It changes nothing: a link writes one to each partition before it reads them, since
+whoever acknowledges it is the true leader and has all that was acknowledged before.
+
 Payloads, patches and states are JSON text already; they are put into the value, and taken out of it, as they are. A
 record that is not as documented raises `ProtocolError`, whatever its bytes are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -40,9 +44,11 @@ from octoloom.wire.journal_values import (
 )
 
 TOPIC = "journal"
+MARK = "mark"
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """As `wire.kafka.records` has them."""
+MARK_HEADERS: Headers = (("kind", b"mark"),)
 
 
 class JournalRecord(NamedTuple):
@@ -149,7 +155,16 @@ def _timer_values(timers: list[Timer]) -> list[TimerValue]:
     return [TimerValue(t.timer, t.due_ms, t.name, _Raw(t.payload)) for t in timers]
 
 
+def encode_mark(beginning: Mapping[str, int], at_ms: int) -> tuple[bytes, Headers]:
+    """The value and the headers of a mark: these chains begin these generations."""
+    return _encode({"kind": MARK, "beginning": beginning, "at_ms": at_ms}), MARK_HEADERS
+
+
 # Reading.
+
+
+def is_mark(key: bytes | None, headers: Headers) -> bool:
+    return key is None and MARK_HEADERS[0] in headers
 
 
 def read_space(key: bytes | None) -> str:
@@ -180,12 +195,15 @@ def _number(headers: dict[str, bytes | None], name: str) -> int:
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers) -> JournalRecord:
     """A record as it was published. Key, headers and value have to agree."""
-    tag, space = read_tag(headers), read_space(key)
+    return decode_value(read_space(key), read_tag(headers), value)
+
+
+def decode_value(space: str, tag: Tag, value: bytes | None) -> JournalRecord:
+    """A record whose key and headers were read before."""
     found = _open(value)
     told = (found.space, found.generation, found.version, found.epoch, _kind_of(found))
     if told != (space, *tag):
-        detail = f"key and headers say {(space, *tag)}, the value says {told}"
-        raise ProtocolError("contradiction", detail)
+        raise ProtocolError("contradiction", f"key and headers say {(space, *tag)}, the value says {told}")
     entry = _change_entry(found) if isinstance(found, ChangeValue) else _start_entry(found)
     return JournalRecord(found.space, found.chain, found.generation, found.epoch, found.at_ms, entry)
 
