@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import AdminClient
 from kio.static.protocol import RequestPayload
 
@@ -139,6 +140,29 @@ def test_a_register_without_brokers_says_so() -> None:
         assert never.error_code == ErrorCode.INVALID_REQUEST
         assert (cluster.brokers, cluster.controller_id) == ((), -1)
         await server.stop()
+
+    run(story)
+
+
+def test_who_asks_and_never_reads_is_hung_up_on() -> None:
+    async def story() -> None:
+        server = await started()
+        [broker] = await joined(server, "a#1")
+        assert (await broker.client.request(MakeTopic(0, "wide", 1000, 1))).error == 0
+        question = encode_request(metadata("wide"), 1, "me")
+        _, lazy = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+
+        async def ask_on() -> None:
+            while True:
+                lazy.write(question * 10)
+                await lazy.drain()
+                await asyncio.sleep(0)
+
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(ask_on(), PATIENCE_S)
+        [answer] = await asked(server, metadata("wide"))
+        assert len(answer.topics[0].partitions) == 1000
+        await stopped(server, [broker])
 
     run(story)
 

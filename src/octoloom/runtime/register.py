@@ -28,6 +28,8 @@ from octoloom.storage.register_store import RegisterStore
 from octoloom.wire.register import REQUEST_FRAME_MAX, Request, decode_request
 
 CONNECTIONS_MAX = 4000
+BACKLOG = 1024
+"""Connections that wait to be taken. When everybody comes back at once, those beyond it lose a second."""
 KAFKA = b"\0"
 """How a Kafka request begins, and no message of our own."""
 
@@ -99,7 +101,7 @@ class RegisterServer:
                 self._store = RegisterStore(self._store_path)
             self._seat()
             self._kafka = RegisterKafka(self._logs, self._flush, self._auto_create)
-            self._server = await loop.create_server(self._protocol, self._host, self._port)
+            self._server = await loop.create_server(self._protocol, self._host, self._port, backlog=BACKLOG)
         except OSError as error:
             self._close_store()
             text = f"cannot listen on {self._host}:{self._port} ({error.strerror}): name another port with --port"

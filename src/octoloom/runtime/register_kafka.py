@@ -38,6 +38,11 @@ from octoloom.wire.kafka.errors import ErrorCode
 
 WAITING_MAX = 256
 """Requests of one connection that wait for their answers."""
+UNREAD_BYTES_MAX = 8 * 1024 * 1024
+"""Who lets this much of what it was told lie unread, and asks for more, is hung up on."""
+ALL_UNREAD_BYTES_MAX = 64 * 1024 * 1024
+"""The same for all Kafka clients together: then it is one of those who read slowly."""
+SLOW_BYTES = 64 * 1024
 
 
 class Guest:
@@ -89,11 +94,19 @@ class RegisterKafka:
         guest = self._guests.get(connection)
         if guest is None:
             guest = self._guests[connection] = Guest(connection)
+        self._check_reads(connection)
         request = guest.take(frame)
         handler = self._handlers.get(request.header.api)
         if handler is None:
             raise ProtocolError("not-here", f"API {request.header.api} is served by brokers, not by the register")
         handler(request)
+
+    def _check_reads(self, connection: FramedConnection) -> None:
+        unread = connection.buffered
+        if unread > SLOW_BYTES:
+            everybody = sum(each.buffered for each in self._guests)
+            if unread > UNREAD_BYTES_MAX or everybody > ALL_UNREAD_BYTES_MAX:
+                raise ProtocolError("slow", f"{unread} bytes of answers were not read, of {everybody} in all")
 
     def on_closed(self, connection: FramedConnection) -> None:
         self._guests.pop(connection, None)
