@@ -13,6 +13,7 @@ from octoloom.core.errors import UsageError
 from octoloom.core.log_messages import TopicPartition
 from octoloom.runtime.broker import BrokerServer
 from octoloom.runtime.broker_followers import Followers
+from octoloom.runtime.broker_identity import Identity
 from octoloom.runtime.broker_settings import SYNC_ALWAYS
 from octoloom.wire.kafka import client_messages as messages
 from octoloom.wire.kafka.apis import Api
@@ -294,5 +295,24 @@ def test_listeners_hear_who_leads(tmp_path: Path) -> None:
             await all_of_it.whole("t", 1)
             await all_of_it.brokers.pop("b2").stop()
             await until(lambda: len(listeners["b1"].led) == 2)
+
+    uvloop.run(main())
+
+
+def test_a_broker_whose_name_another_one_took_ends(tmp_path: Path) -> None:
+    """The same name with a higher number enlists elsewhere: from a copy of the directory, say."""
+
+    async def main() -> None:
+        async with world(tmp_path) as all_of_it:
+            older = all_of_it.one
+            assert older.failed is not None
+            identity = Identity(tmp_path / "copy", "b1")
+            identity.begin_life()
+            identity.close()
+            copy = BrokerServer("b1", all_of_it.register.address, tmp_path / "copy", settings=FAST)
+            await copy.start()
+            with pytest.raises(UsageError, match="will not have b1#1"):
+                await asyncio.wait_for(older.failed, 10)
+            await copy.stop()
 
     uvloop.run(main())

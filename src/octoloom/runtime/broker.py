@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from octoloom.core.broker import Broker, BrokerConfig
-from octoloom.core.errors import ProtocolError, StoreError
+from octoloom.core.errors import ProtocolError, StoreError, UsageError
 from octoloom.core.log_messages import BrokerAddress, BrokerToRegister, EnlistBroker, MakeTopic, RegisterToBroker
 from octoloom.core.register_messages import Declined, Leave
 from octoloom.core.roster import name_of
@@ -48,6 +48,7 @@ from octoloom.runtime.broker_turns import Turns
 from octoloom.runtime.broker_upkeep import Upkeep
 from octoloom.runtime.clock import Clock
 from octoloom.runtime.frames import split_address
+from octoloom.runtime.register_line import FINAL
 from octoloom.storage.log_damage import DamagedLog
 from octoloom.wire.kafka.api_versions import encode_api_versions
 from octoloom.wire.kafka.apis import REPLICATE, Api, parse_header
@@ -255,6 +256,9 @@ class BrokerServer:
 
     def _on_declined(self, declined: Declined) -> None:
         _log.warning("the register declines %s: %s (%s)", self.id, declined.detail, declined.code)
+        if declined.code in FINAL:
+            # Another process goes by this name now. This one can do nothing but mislead.
+            self._break(UsageError(f"the register will not have {self.id}: {declined.detail}"))
 
     def _on_told(self, message: RegisterToBroker) -> None:
         self._sure(lambda: hear(self.state, message))
