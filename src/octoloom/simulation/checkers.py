@@ -244,6 +244,9 @@ class Checker:
         view = self.cluster.register.core.directory().views.get(chain)
         if view is None or len(view.whole) < min(self.cluster.replicas, len(self.cluster.alive_links())):
             raise Broken(f"settled: {chain} has too few whole links: {view}")
+        gone = [link for link in view.links if link not in self.cluster.links]
+        if gone:
+            raise Broken(f"settled: {chain} still counts on {gone}")
         for link in view.links:
             core = self.cluster.links[link].chains[chain]
             for space in core.spaces.values():

@@ -24,7 +24,7 @@ from octoloom.simulation.network import Network
 from octoloom.simulation.register_node import RegisterNode
 from octoloom.simulation.world import Broken, World
 
-LOOKS_MS = (4_500, 5_500, 7_000, 11_000)
+LOOKS_MS = (3_900, 4_500, 5_500, 7_000, 11_000)
 
 ACTIONS = ("put", "put", "put", "put", "refuse", "wait", "empty", "alarm")
 

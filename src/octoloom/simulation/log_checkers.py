@@ -117,6 +117,9 @@ class LogChecker:
         for name, state in cluster.register.disk.partitions.items():
             if len(state.in_sync) != len(state.replicas):
                 raise Broken(f"it heals: {name} has only {state.in_sync} of {state.replicas} in sync")
+            gone = [each for each in (state.leader, *state.in_sync) if name not in cluster.logs_of(each)]
+            if gone:
+                raise Broken(f"it heals: {name} still counts on {gone}")
             logs = [cluster.brokers[member].logs[name] for member in state.in_sync]
             first = [(batch.place, batch.tokens) for batch in logs[0].batches]
             for member, log in zip(state.in_sync, logs, strict=True):

@@ -7,13 +7,13 @@ from octoloom.core.log_register import LogConfig
 from octoloom.simulation.broker_node import BrokerNode
 from octoloom.simulation.log_checkers import LogChecker
 from octoloom.simulation.log_client_nodes import ConsumerNode, ProducerNode
-from octoloom.simulation.log_disk import LogDisk
+from octoloom.simulation.log_disk import LogDisk, SimLog
 from octoloom.simulation.log_faults import UNTIL_MS, LogFaults
 from octoloom.simulation.log_register_node import LogRegisterNode
 from octoloom.simulation.network import Network
 from octoloom.simulation.world import Broken, World
 
-LOOKS_MS = (3_500, 6_000, 12_000, 24_000)
+LOOKS_MS = (2_600, 3_200, 4_500, 8_000, 24_000)
 
 
 class LogCluster:
@@ -55,6 +55,10 @@ class LogCluster:
         if not any(node.label == label for node in self.brokers.values()):
             node = BrokerNode(self, self.disks[label], label, damaged)
             self.brokers[node.name] = node
+
+    def logs_of(self, broker: str) -> dict[TopicPartition, SimLog]:
+        node = self.brokers.get(broker)
+        return node.logs if node is not None and node.alive else {}
 
     def any_broker(self) -> str:
         return self.world.dice.choice(list(self.brokers)) if self.brokers else ""
