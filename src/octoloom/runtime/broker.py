@@ -20,13 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from octoloom.core.broker import Broker, BrokerConfig
-from octoloom.core.errors import ProtocolError, StoreError, UsageError
+from octoloom.core.errors import StoreError, UsageError
 from octoloom.core.log_messages import BrokerAddress, BrokerToRegister, EnlistBroker, MakeTopic, RegisterToBroker
 from octoloom.core.register_messages import Declined, Leave
 from octoloom.core.roster import name_of
 from octoloom.runtime.broker_admin import BrokerAdmin
-from octoloom.runtime.broker_apis import Handlers, Request
-from octoloom.runtime.broker_connection import Connection
+from octoloom.runtime.broker_apis import Handlers
+from octoloom.runtime.broker_dispatch import Dispatch
 from octoloom.runtime.broker_fetch import Fetch
 from octoloom.runtime.broker_followers import Followers
 from octoloom.runtime.broker_groups import BrokerGroups
@@ -50,8 +50,7 @@ from octoloom.runtime.clock import Clock
 from octoloom.runtime.frames import split_address
 from octoloom.runtime.register_line import FINAL
 from octoloom.storage.log_damage import DamagedLog
-from octoloom.wire.kafka.api_versions import encode_api_versions
-from octoloom.wire.kafka.apis import REPLICATE, Api, parse_header
+from octoloom.wire.kafka.apis import REPLICATE, Api
 
 LEAVE_AGAIN_S = 0.5
 LOGS = "logs"
@@ -124,23 +123,21 @@ class BrokerServer:
             self._report,
         )
         self._upkeep = Upkeep(state, self._produce, self._turns, self._syncer, self._sure)
-        self._handlers = self._all_handlers()
         state.take_turn = lambda: self._sure(self._turns.take)
         try:
-            await self._sockets.listen(self._host, self._port, self._on_request)
+            await self._sockets.listen(self._host, self._port, Dispatch(self._handlers()).take)
         except BaseException:
             self._syncer.close()
             logs.close()
             raise
 
-    def _all_handlers(self) -> Handlers:
+    def _handlers(self) -> Handlers:
         return {
             Api.PRODUCE: self._produce.on_produce,
             Api.FETCH: self._fetch.on_fetch,
             Api.LIST_OFFSETS: self._offsets.on_list_offsets,
             Api.OFFSET_FOR_LEADER_EPOCH: self._offsets.on_epoch_end,
             Api.METADATA: self._metadata.on_metadata,
-            Api.API_VERSIONS: on_api_versions,
             Api.INIT_PRODUCER_ID: self._producers.on_init,
             REPLICATE: self._followers.on_intro,
             **self._admin.handlers(),
@@ -266,23 +263,6 @@ class BrokerServer:
     async def _make_topic(self, topic: str) -> int:
         return (await self._register.request(MakeTopic(0, topic))).error
 
-    # Requests.
-
-    def _on_request(self, connection: Connection, frame: memoryview) -> None:
-        header = parse_header(frame)
-        handler = self._handlers.get(header.api)
-        if handler is None:
-            raise ProtocolError("unsupported-api", f"API {header.api} is not served here")
-        request = Request(connection, header, frame)
-        connection.requests.append(request)
-        try:
-            handler(request)
-        except (ProtocolError, DamagedLog, AssertionError):
-            raise
-        except Exception as error:
-            _log.exception("a request of API %d, version %d failed", header.api, header.version)
-            raise ProtocolError("failed", f"{type(error).__name__}: {error}") from error
-
     # Damage.
 
     def _on_damaged(self, damage: DamagedLog) -> None:
@@ -323,7 +303,3 @@ class BrokerServer:
         self._register = self._new_register()
         self._register.start()
         self._rebirth = None
-
-
-def on_api_versions(request: Request) -> None:
-    request.respond(encode_api_versions(request.header.version, request.header.correlation))
