@@ -35,8 +35,7 @@ from servers import HOST, Servers, free_ports
 INSTALL = "apt-get install nats-server"
 START_S_MAX = 60.0
 WINDOW = 1_000
-BLOBS_WINDOW = 32
-PUBLISHED_PER_TURN = 100
+BLOBS_WINDOW = 64
 PULLED_BYTES = 8_000_000
 PULLED_MAX = 10_000
 UNLIMITED: dict[str, Any] = {"pending_msgs_limit": -1, "pending_bytes_limit": -1}
@@ -160,8 +159,7 @@ class Nats:
             meter.start()
             end = time.perf_counter() + load.seconds
             while time.perf_counter() < end:
-                for _ in range(min(PUBLISHED_PER_TURN, window)):
-                    await sender.send(load.message())
+                await sender.send(load.message())
             await sender.until_acknowledged()
             meter.stop()
             return sender.sent - before
