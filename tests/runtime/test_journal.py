@@ -181,7 +181,7 @@ def test_an_outage_is_told_once_and_so_is_its_end(
         return [record.message for record in mine_of(caplog) if record.levelno == logging.WARNING]
 
     def ends() -> list[str]:
-        return [record.message for record in mine_of(caplog) if "goes on" in record.message]
+        return [record.message for record in mine_of(caplog) if "goes on after" in record.message]
 
     with caplog.at_level(logging.INFO, "octoloom.journal"):
         uvloop.run(main())

@@ -24,7 +24,7 @@ from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.journal_lane import MESSAGE_BYTES_MAX, Item, Lane
 from octoloom.runtime.journal_reader import JournalPass
 from octoloom.runtime.log_client import LogClient
-from octoloom.runtime.log_errors import LogError, TopicExists
+from octoloom.runtime.log_errors import BrokenSequence, LogError, TopicExists
 from octoloom.wire.journal import TOPIC
 from octoloom.wire.kafka.client_messages import TopicPartition
 from octoloom.wire.kafka.errors import ErrorCode
@@ -242,6 +242,9 @@ class Journal:
 
     def on_trouble(self, place: TopicPartition, error: LogError) -> None:
         self._trouble = error
+        if isinstance(error, BrokenSequence):
+            # It may have forgotten a silent writer, or it may have lost what it acknowledged.
+            _log.warning("%s: it is sent again under a new id", error)
 
     def on_too_large(self, place: TopicPartition, item: Item, size: int) -> None:
         if item.space in self._too_large:
@@ -267,8 +270,12 @@ class Journal:
         late_s = now - min(waiting, default=now)
         if late_s > LATE_S and self._late_since is None:
             self._late_since = now - late_s
-            text = "the brokers of the journal keep this link waiting (%s): it tries on, %d spaces wait"
-            _log.warning(text, self._trouble or "no answer", sum(lane.waiting for lane in self._lanes))
+            why = f" ({self._trouble})" if self._trouble is not None else ""
+            text = (
+                "the brokers of the journal keep this link waiting, with %d spaces to publish%s: it goes on by itself"
+            )
+            text += " when they are back, see `octoloom topic describe %s`"
+            _log.warning(text, sum(lane.waiting for lane in self._lanes), why, self.topic)
         elif late_s <= LATE_S and self._late_since is not None:
             _log.info("the journal goes on after %.1f s", now - self._late_since)
             self._late_since = self._trouble = None

@@ -70,7 +70,7 @@ class LinkServer:
         `journal` are the addresses of the brokers that keep it, or "register"; without any there is none.
         """
         if durability is Durability.JOURNAL and not journal:
-            raise UsageError("durability 'journal' needs a journal: name its brokers, or \"register\" to ask there")
+            raise UsageError("durability 'journal' needs a journal: say with --journal where its brokers are")
         self.clock = Clock()
         self.id = f"{name}#{self.clock.started_ms}"
         self.app = app
