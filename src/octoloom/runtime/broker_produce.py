@@ -99,18 +99,21 @@ class Produce:
         header = check_records(records, replica.message_bytes_max)
         if not isinstance(header, BatchHeader):
             return header
-        admission = partition.admit(header.count, header.producer_id, header.producer_epoch, header.base_sequence, acks)
-        error, base_offset, next_offset, is_duplicate = admission
+        _, length, _, *rest = header
+        producer, producer_epoch, sequence, count = rest[-4:]
+        error, base_offset, next_offset, is_duplicate = partition.admit(count, producer, producer_epoch, sequence, acks)
         if error:
             return error
         if not is_duplicate:
             epoch = partition.state.epoch
             stamp(records, 0, base_offset, epoch)
             replica.batches.append(records)
-            replica.headers.append(tuple.__new__(BatchHeader, (base_offset, header.length, epoch, *header[3:])))
+            # Tuples are made directly here: that takes half the time of their own constructors.
+            replica.headers.append(tuple.__new__(BatchHeader, (base_offset, length, epoch, *rest)))
             self._state.dirty[replica] = None
-        index = len(produced.results)
-        produced.results.append(ProduceResult(name[0], name[1], 0, base_offset, partition.start))
+        results, (topic, number) = produced.results, name
+        index = len(results)
+        results.append(tuple.__new__(ProduceResult, (topic, number, 0, base_offset, partition.start, None, None)))
         if acks == ALL:
             self._ticket += 1
             self._waiting[self._ticket] = produced, index
