@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from octoloom.core.errors import StoreError
 from octoloom.core.log_messages import DropTopic
 from octoloom.runtime import broker_fetch
+from octoloom.storage.log import Log
 from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
@@ -203,5 +205,33 @@ def test_who_waits_is_told_when_the_topic_is_gone(tmp_path: Path) -> None:
             await all_of_it.one._register.request(DropTopic(0, "t"))
             assert (await fetching).error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER)
             await until(lambda: not list((tmp_path / "b1" / "logs").iterdir()))
+
+    uvloop.run(main())
+
+
+def test_a_file_that_cannot_be_read_now_is_told_and_the_broker_serves_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptors are left, say. A consumer hears it; a follower asks again and gets its records later."""
+
+    def unreadable(*_: object) -> None:
+        raise StoreError("too many open files")
+
+    async def main() -> None:
+        async with world(tmp_path, ("b1", "b2")) as all_of_it:
+            await all_of_it.topic("t")
+            await all_of_it.whole("t")
+            leader = all_of_it.led("t")
+            async with Client.to(leader.address) as client, Client.to(leader.address) as reader:
+                assert (await client.produce("t", batch(b"a"))).error == 0
+                monkeypatch.setattr(Log, "read", unreadable)
+                assert (await reader.fetch("t", 0, wait_ms=60_000)).error == ErrorCode.KAFKA_STORAGE_ERROR
+                producing = asyncio.create_task(client.produce("t", batch(b"b")))
+                await until(lambda: leader.core.partitions["t", 0].end == 2)
+                await asyncio.sleep(0.02)
+                assert not producing.done()
+                monkeypatch.undo()
+                assert await producing == (0, 1, 0)
+                assert await reader.read_all("t") == [b"a", b"b"]
 
     uvloop.run(main())

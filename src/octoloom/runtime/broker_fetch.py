@@ -13,12 +13,15 @@ not known, after which clients send all of their partitions again.
 from __future__ import annotations
 
 import asyncio
+import logging
 
+from octoloom.core.errors import StoreError
 from octoloom.core.log_messages import TopicPartition
 from octoloom.runtime.broker_apis import Request
 from octoloom.runtime.broker_logs import Replica
 from octoloom.runtime.broker_output import Piece
 from octoloom.runtime.broker_state import BrokerState
+from octoloom.storage.log_damage import DamagedLog
 from octoloom.storage.segment_search import FileSlice
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.fetch import FetchPart, FetchRequest, FetchResult, encode_fetch, parse_fetch
@@ -28,6 +31,8 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 COPY_BYTES_MAX = 32 * 1024
 """Up to so many bytes are read and sent with the rest of the answer."""
 _NOTHING = ErrorCode.NONE
+
+_log = logging.getLogger("octoloom.broker")
 
 
 class Waiting:
@@ -95,7 +100,13 @@ class Fetch:
             return FetchResult(topic, number, error, high, start), None
         if offset == high or (left <= 0 and not is_first):
             return FetchResult(topic, number, 0, high, start), None
-        found = replica.log.read(offset, max(min(bytes_max, left), 0), high)
+        try:
+            found = replica.log.read(offset, max(min(bytes_max, left), 0), high)
+        except DamagedLog:
+            raise
+        except StoreError as failure:
+            _log.error("%s", failure)
+            return FetchResult(topic, number, ErrorCode.KAFKA_STORAGE_ERROR, high, start), None
         if found is None or (found.size > left and not is_first):
             return FetchResult(topic, number, 0, high, start), None
         return FetchResult(topic, number, 0, high, start, found.size), found

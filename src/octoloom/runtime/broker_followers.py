@@ -11,13 +11,14 @@ import hmac
 import logging
 
 from octoloom.core.broker_effects import SendFrame
-from octoloom.core.errors import ProtocolError
+from octoloom.core.errors import ProtocolError, StoreError
 from octoloom.core.log_messages import Follow, Frame, Part, TopicPartition
 from octoloom.core.replication import FRAME_BYTES_MAX, Wanted
 from octoloom.runtime.broker_apis import Request
 from octoloom.runtime.broker_connection import Connection
 from octoloom.runtime.broker_output import Piece
 from octoloom.runtime.broker_state import BrokerState
+from octoloom.storage.log_damage import DamagedLog
 from octoloom.storage.segment_search import FileSlice
 from octoloom.wire.replication import (
     Welcome,
@@ -110,11 +111,18 @@ class Followers:
     def _read(self, wanted: Wanted, bytes_max: int) -> tuple[Part, int, FileSlice | None]:
         name, offset = wanted.name, wanted.offset
         log = self._state.replicas[name].log
-        if offset < log.start:
-            # Retention has passed the follower. It asks anew and is told where to begin.
+        try:
+            is_there = offset >= log.start
+            found = log.read(offset, bytes_max, wanted.before) if is_there and offset < wanted.before else None
+        except DamagedLog:
+            raise
+        except StoreError as error:
+            _log.error("%s", error)
+            is_there = False
+        if not is_there:
+            # Retention has passed the follower, or the file cannot be read now. It asks anew and is told what to do.
             part = Part(*name, wanted.epoch, offset, 0, wanted.high, wanted.start, verdict="refused")
             return part, max(wanted.before, offset), None
-        found = log.read(offset, bytes_max, wanted.before) if offset < wanted.before else None
         size, next_offset = (0, offset) if found is None else (found.size, found.next_offset)
         return Part(*name, wanted.epoch, offset, size, wanted.high, wanted.start), next_offset, found
 
