@@ -21,6 +21,7 @@ from octoloom.core.broker_effects import (
     SendDurable,
     SendFollow,
     SendFrame,
+    Truncate,
 )
 from octoloom.core.log_messages import (
     Aborted,
@@ -242,6 +243,32 @@ def test_a_topic_of_the_same_name_is_another(by: str) -> None:
     assert [effect for effect in effects if isinstance(effect, Close | Open)] == [Close(ONE, MOVES), Open(ONE, again)]
 
 
+def test_a_topic_that_is_made_and_deleted_in_one_turn_is_not_opened() -> None:
+    """Its files may be there from an earlier life, so that it is closed all the same."""
+    broker = Broker(CONFIG)
+    broker.on_directory(0, LogDirectory(1, addresses(A), {"moves": MOVES}, [(*ONE, state(A))]))
+    broker.on_news(0, LogNews(2, topics={"moves": None}))
+    assert broker.flush(0) == [Close(ONE, MOVES)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        (state(B, A), state(A, B, epoch=2), False),
+        (state(A, B), state(B, A, epoch=2), True),
+        (state(A, B), state(A, B, version=2), True),
+        (state(B, A), state(C, A, epoch=2), False),
+    ],
+)
+def test_leadership_that_changed_in_the_turn_of_the_deletion_is_lost_if_it_was_known(
+    before: PartitionState, after: PartitionState, lost: bool
+) -> None:
+    host = Host(before)
+    host.broker.on_news(0, LogNews(2, partitions=[(*ONE, after)]))
+    host.broker.on_news(0, LogNews(3, topics={"moves": None}))
+    assert host.flush() == [*([LeadershipLost(ONE)] if lost else []), Close(ONE, MOVES)]
+
+
 def test_a_topic_that_went_while_nobody_was_connected_is_closed() -> None:
     host = Host(state(A))
     host.broker.on_directory(0, LogDirectory(9, addresses(A), {}, []))
@@ -444,6 +471,20 @@ def test_a_log_that_was_cut_is_followed_on_at_once() -> None:
     host = following()
     host.broker.on_tail(0, ONE, LogTail(0, 7, 7, 0, [(1, 0)]))
     assert host.flush() == [SendFollow(B, Follow(A, [FollowEntry(*ONE, 1, 7, 1, 7)]))]
+
+
+@pytest.mark.parametrize("meanwhile", ["another leader", "deleted", "announced"])
+def test_a_log_is_not_cut_any_more_when_something_else_has_happened_in_the_same_turn(meanwhile: str) -> None:
+    host = following()
+    host.broker.following.on_part(0, B, Part(*ONE, 1, 7, 0, 0, 0, "diverged", 1), [])
+    if meanwhile == "another leader":
+        effects = host.tell(state(C, A, epoch=2))
+    elif meanwhile == "deleted":
+        host.broker.on_news(0, LogNews(2, topics={"moves": None}))
+        effects = host.flush()
+    else:
+        effects = host.announce()
+    assert of(Truncate, effects) == []
 
 
 def test_retention_moves_the_start() -> None:

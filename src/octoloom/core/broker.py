@@ -214,9 +214,17 @@ class Broker:
         self.streaming.end(name)
         for book in (self._touched, self._owed):
             book.pop(name, None)
-        if partition.leading is not None:
+        if self._withdraw(partition):
             self._effects.append(LeadershipLost(name))
         self._effects.append(Close(name, info))
+
+    def _withdraw(self, partition: Partition) -> bool:
+        """Takes back what was not asked for yet about a partition that is gone. True: it is known to be led here."""
+        leads = partition.leading is not None
+        kinds = (Open, LeadershipTaken, LeadershipLost)
+        mine = [effect for effect in self._effects if isinstance(effect, kinds) and effect.name == partition.name]
+        self._effects = [effect for effect in self._effects if effect not in mine]
+        return next((isinstance(effect, LeadershipLost) for effect in mine if not isinstance(effect, Open)), leads)
 
     # The disk.
 

@@ -29,8 +29,11 @@ class Following:
         self._wishes[name] = at
 
     def drop(self, name: TopicPartition) -> None:
-        """Take nothing more of this partition from anybody."""
+        """Take nothing more of this partition from anybody, and do not cut its log any more to agree with anybody."""
         self._wishes.pop(name, None)
+        if self._effects:
+            cuts = (Truncate, Reset, Trim)
+            self._effects = [each for each in self._effects if not (isinstance(each, cuts) and each.name == name)]
         for incoming in self._incoming.values():
             incoming.drop(name)
 
