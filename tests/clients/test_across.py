@@ -17,7 +17,7 @@ def each_speaker(argument: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(argument, SPEAKERS, ids=[speaker.name for speaker in SPEAKERS])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def written(cluster: Cluster) -> Written:
     """The topic in which somebody wrote all notes, with a codec in each partition."""
     topics: dict[str, str] = {}
