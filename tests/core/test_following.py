@@ -149,6 +149,25 @@ def test_a_wish_waits_for_its_time() -> None:
     assert follower.following.deadline() is None
 
 
+def test_the_first_wish_is_due_first_and_a_dropped_one_never() -> None:
+    follower = Follower(ONE, TWO)
+    follower.following.wish(TWO, 70)
+    follower.following.wish(ONE, 50)
+    assert follower.following.deadline() == 50
+    follower.following.drop(ONE)
+    assert follower.following.deadline() == 70
+    follower.now = 60
+    assert follower.flush() == []
+
+
+def test_news_of_other_brokers_disturb_no_stream() -> None:
+    follower = Follower()
+    follower.following.on_brokers(0, addresses(A, B))
+    follower.following.on_brokers(0, addresses(A, B, C, "d#1"))
+    assert follower.flush() == []
+    assert follower.hear(data(10), batch(10))
+
+
 def test_nobody_is_asked_for_a_partition_that_is_held_or_led_here() -> None:
     follower = Follower()
     follower.partitions[ONE].held = True
@@ -189,6 +208,7 @@ def test_what_was_not_on_disk_when_the_stream_was_asked_for_is_acknowledged_late
 def test_a_gap_in_a_stream_begins_it_anew(offset: int) -> None:
     follower = Follower()
     assert not follower.hear(data(offset), batch(offset))
+    assert not follower.hear(data(10), batch(10))  # it may be of the old stream
     assert SendFollow(A, Follow(B, [asks(1, 10)])) in follower.flush()
     assert follower.partitions[ONE].end == 10
 

@@ -89,6 +89,23 @@ def test_below_the_least_number_of_replicas_only_those_are_refused_who_want_all_
     assert made.end == 1
 
 
+def test_who_follows_takes_and_commits_nothing() -> None:
+    made = follower([(1, 5)], 1)
+    assert admit(made, 1) == Admission(NOT_LEADER)
+    made.on_follower_durable(0, "c", 1, 5)
+    assert made.raise_watermark() == []
+    assert (made.end, made.high) == (5, 0)
+
+
+def test_a_producer_may_have_the_number_nought() -> None:
+    made = leader([], 1)
+    assert made.admit(1, 0, 0, 0, -1) == Admission(0, 0, 1)
+    assert made.admit(1, 0, 0, 0, -1) == Admission(0, 0, 1, duplicate=True)
+    made = follower([], 1)
+    made.append([BatchPlace(0, 1, 1, 0, 0, 0)], 0)
+    assert made.producers.check(0, 0, 0, 1, whole=True) == (Verdict.TAKEN, 0)
+
+
 def test_a_duplicate_waits_for_the_first_one_and_has_its_offset() -> None:
     made = leader([], 1, "a", "b")
     assert admit(made, 2, sequence=0) == Admission(0, 0, 2)
@@ -192,6 +209,16 @@ def test_whoever_leads_again_later_begins_anew() -> None:
     assert made.leading is not None
     assert made.leading.watermark(1) == -1  # what b had told of epoch 1 is not known to hold in epoch 3
     assert made.settled_at == 0
+
+
+def test_whoever_leads_again_and_has_not_heard_of_the_time_between_begins_anew_too() -> None:
+    made = leader([], 1, "a", "b")
+    made.on_follow(0, "b", FollowEntry(*NAME, 1, 0, -1, 0))
+    made.wait(admit(made, 1).next_offset, 9)
+    assert made.on_state(0, state("a", 3, "a", "b")) == [Waiting(1, 9)]
+    assert made.leading is not None
+    assert made.leading.watermark(1) == -1
+    assert made.settled_at == 1
 
 
 # Where logs agree. The leader answers a follower that names its last epoch and its end.
@@ -306,6 +333,7 @@ def test_it_takes_two_rounds_where_the_follower_has_no_such_epoch_either() -> No
         (FollowEntry(*NAME, 5, 0, -1, 0), "reset"),
         (FollowEntry(*NAME, 5, 51, -1, 0), "reset"),
         (FollowEntry(*NAME, 5, 30, -1, 0), None),
+        (FollowEntry(*NAME, 5, 50, -1, 0), None),
         (FollowEntry(*NAME, 5, 50, 5, 50), None),
         (FollowEntry(*NAME, 5, 30, 3, 30), "reset"),
     ],
@@ -392,6 +420,11 @@ def test_a_follower_learns_epochs_and_producers_from_the_batches() -> None:
     assert admit(made, 2, sequence=0) == Admission(0, 10, 12, duplicate=True)
     assert admit(made, 1, sequence=2) == Admission(0, 13, 14, duplicate=True)
     assert admit(made, 1, sequence=3) == Admission(0, 14, 15)
+
+
+def test_a_hole_in_what_is_appended_is_a_broken_invariant() -> None:
+    with pytest.raises(AssertionError):
+        follower([(1, 10)], 3).append([batch(11, 1, 3)], high=0)
 
 
 def test_a_follower_believes_the_watermark_as_far_as_its_own_disk_reaches() -> None:

@@ -125,6 +125,29 @@ def test_a_verdict_is_sent_at_once_and_nothing_behind_it() -> None:
     ]
 
 
+def test_a_verdict_is_a_frame_of_its_own_and_ends_the_stream_that_there_was() -> None:
+    leader = Leader()
+    leader.follow(B, entry(ONE, 7))
+    leader.follow(B, entry(ONE, 12), entry(TWO, 10))
+    leader.write(ONE, 1)
+    assert [part.verdict for _, part in leader.verdicts] == ["diverged"]
+    assert leader.frames == [(B, 1, [(ONE, 7, 10)]), (B, 3, [(TWO, 10, 10)])]
+
+
+def test_there_is_more_to_flush_while_something_is_left_and_may_be_sent() -> None:
+    leader = Leader()
+    leader.streaming.on_follow(0, B, Follow(B, [entry(ONE, 0)]))
+    for frame in range(1, FRAMES_MAX + 1):
+        leader.streaming.touch(ONE)
+        effects: list[Effect] = []
+        leader.streaming.flush(effects)
+        assert leader.streaming.on_sent(B, [(ONE, frame)]) is (frame < FRAMES_MAX)
+    leader.streaming.on_follower_durable(0, B, Durable(FRAMES_MAX, []))
+    assert leader.streaming.on_sent(B, [(ONE, 9)])
+    leader.streaming.flush([])
+    assert not leader.streaming.on_sent(B, [(ONE, 10)])
+
+
 def test_an_unknown_partition_is_refused() -> None:
     leader = Leader()
     leader.follow(B, entry(("nowhere", 3), 7))
@@ -142,11 +165,13 @@ def test_a_stream_that_is_asked_for_again_begins_there() -> None:
 def test_an_acknowledgement_raises_the_watermark() -> None:
     leader = Leader("a#1", B)
     leader.follow(B, entry(ONE, 4))
-    assert leader.high(ONE) == 4
-    leader.touched.clear()
-    leader.durable(B, 1, (ONE, 9))
     assert list(leader.touched) == [ONE]
-    assert leader.high(ONE) == 9
+    assert leader.high(ONE) == 4
+    for end in (9, 10):
+        leader.touched.clear()
+        leader.durable(B, 1, (ONE, end))
+        assert list(leader.touched) == [ONE]
+        assert leader.high(ONE) == end
 
 
 def test_nobody_acknowledges_what_was_not_sent_to_it() -> None:
