@@ -157,6 +157,7 @@ def test_a_replica_is_opened_before_it_leads() -> None:
     host = Host(state(A))
     assert host.told == [Open(ONE, MOVES), LeadershipTaken(ONE, 1), Moved([ONE])]
     assert host.high == 10
+    assert (host.broker.revision, list(host.broker.brokers)) == (1, [A, B, C])
 
 
 def test_a_replica_that_follows_dials_its_leader_and_asks() -> None:
@@ -189,6 +190,26 @@ def test_another_leader_ends_leadership_and_answers_who_waited() -> None:
     host.flush()
     effects = host.tell(state(B, A, epoch=2))
     assert effects == [LeadershipLost(ONE), Dial(B), Acknowledge([(ticket, NOT_LEADER)])]
+
+
+def test_whoever_leads_again_sends_nothing_to_those_who_have_not_asked_again() -> None:
+    host = Host(state(A, B))
+    host.followed_by(B)
+    host.tell(state(C, A, B, epoch=2))
+    host.tell(state(A, B, C, epoch=3))
+    host.produce()
+    assert of(SendFrame, host.flush()) == []
+    assert of(SendFrame, host.followed_by(B)) != []
+
+
+def test_what_was_taken_from_an_older_leader_is_not_acknowledged_to_it_any_more() -> None:
+    host = following()
+    part, batch = Part(*ONE, 1, 10, 1, 0, 0), BatchPlace(10, 11, 1, -1, -1, -1)
+    assert host.broker.following.on_part(0, B, part, [batch])
+    host.broker.following.on_frame(B, 1, [part])
+    host.tell(state(C, A, epoch=2))
+    host.broker.on_durable(ONE, 11)
+    assert host.flush() == []
 
 
 def test_the_same_decision_again_changes_nothing() -> None:
@@ -229,6 +250,20 @@ def test_a_deleted_topic_is_closed_and_whoever_waits_is_answered() -> None:
     host.broker.on_tail(0, ONE, LogTail())
     host.broker.on_trimmed(ONE, 3)
     assert host.flush() == []
+
+
+def test_streams_of_a_deleted_topic_end_in_both_directions() -> None:
+    host = Host(state(A, B))
+    host.followed_by(B)
+    host.produce()
+    host.broker.on_news(0, LogNews(2, topics={"moves": None}))
+    assert of(SendFrame, host.flush()) == []
+    host = following()
+    part, batch = Part(*ONE, 1, 10, 1, 0, 0), BatchPlace(10, 11, 1, -1, -1, -1)
+    assert host.broker.following.on_part(0, B, part, [batch])
+    host.broker.following.on_frame(B, 1, [part])
+    host.broker.on_news(0, LogNews(2, topics={"moves": None}))
+    assert of(SendDurable, host.flush()) == [SendDurable(B, Durable(1, []))]
 
 
 @pytest.mark.parametrize("by", ["news", "directory"])
