@@ -107,8 +107,8 @@ class Upkeep:
             _log.info("%s-%d begins at %d now, not at %d: the rest was too old", *replica.name, log.start, start)
             self._state.core.on_trimmed(replica.name, log.start)
             self._state.core.streaming.touch(replica.name)
-        elif log.synced < log.end:
-            self._syncer.want(replica)
+        # A segment that was sealed for being too old goes once it is synced.
+        self._syncer.want(replica)
 
 
 def save(replica: Replica) -> None:
