@@ -23,6 +23,8 @@ from octoloom.wire.kafka.compose import compose_request
 from octoloom.wire.kafka.records import Record, build_batch
 
 PATIENCE_S = 30.0
+FULL_S = 0.5
+"""Who takes nothing for so long will not before it is read from."""
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC_FROM = 21
@@ -35,13 +37,13 @@ class Raw:
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
-    def fill(self, data: bytes) -> int:
-        """Sends as much as the other side takes, and answers how much that was."""
-        sent = 0
-        self._socket.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            while sent < len(data):
-                sent += self._socket.send(data[sent:])
+    def fill(self, frame: bytes, bytes_max: int) -> int:
+        """Says the same again and again, until the other side takes no more or hangs up; answers how much it took."""
+        sent, many = 0, frame * 1000
+        self._socket.settimeout(FULL_S)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            while sent < bytes_max:
+                sent += self._socket.send(many[sent % len(many) :])
         self._socket.settimeout(PATIENCE_S)
         return sent
 
