@@ -121,6 +121,27 @@ def test_time_is_that_of_the_last_event() -> None:
     assert writer.read().space.time_ms == 103
 
 
+def test_time_does_not_go_back_with_an_older_event() -> None:
+    writer = Writer()
+    writer.go_on(2, 1)
+    writer.publish()
+    assert writer.read().space.time_ms == 102
+
+
+def test_a_journal_that_is_kept_from_now_on_begins_with_all_of_the_space() -> None:
+    silent = Space("lobby")
+    for version in (1, 2):
+        silent.add(event(version))
+        silent.apply(change(version, version))
+    writer = Writer()
+    writer.space.restore(silent.snapshot())
+    writer.go_on()
+    writer.publish()
+    assert [(entry.version, entry.start is not None) for _, entry in writer.log] == [(2, True), (3, False)]
+    reader = writer.read()
+    assert (reader.space.version, reader.space.state) == (3, {"version": 3})
+
+
 def test_a_new_generation_begins_with_all_of_the_space() -> None:
     writer = Writer()
     writer.go_on()

@@ -64,8 +64,8 @@ class JournalReader:
 
     def _apply(self, change: Change, events: list[Event]) -> None:
         self.space.apply(change)
-        if events:
-            self.space.time_ms = max(self.space.time_ms, events[-1].time_ms)
+        # A deferred event that is consumed at last is older than those before it.
+        self.space.time_ms = max(self.space.time_ms, *(event.time_ms for event in events), 0)
 
     def start(self) -> SpaceSnapshot:
         """What a new generation takes over, with the record that says so still to be published."""

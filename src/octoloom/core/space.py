@@ -314,6 +314,11 @@ class Space:
     def _restore_backlog(self, snapshot: SpaceSnapshot, old: Backlog) -> None:
         """Keep what the journal lacks; this link may know better than the other how far the journal is."""
         self.backlog = Backlog(max(snapshot.journaled, old.journaled))
-        for entry in snapshot.backlog:
+        backlog = snapshot.backlog
+        if snapshot.version and not self.backlog.journaled and not backlog:
+            # Nobody has kept a journal so far: it begins with all that there is.
+            self.backlog = Backlog(snapshot.version - 1)
+            backlog = [JournalEntry(snapshot.version, None, [], start=snapshot)]
+        for entry in backlog:
             self.backlog.push(entry)
         self.backlog.published = max(old.published, self.backlog.journaled)
