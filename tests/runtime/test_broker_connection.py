@@ -143,8 +143,53 @@ def test_all_buffers_together_are_bounded() -> None:
         buffers.take(2 * BUFFER_BYTES, None)
     larger = buffers.take(2 * BUFFER_BYTES, first)
     assert buffers.bytes_out == 3 * BUFFER_BYTES
+    small = buffers.take(BUFFER_BYTES, None)  # who begins is never kept out
+    buffers.give(small)
     buffers.give(larger)
     assert buffers.bytes_out == BUFFER_BYTES
+
+
+def test_who_sends_little_is_heard_when_others_hold_all_buffers() -> None:
+    async def main() -> None:
+        async with connected() as (ears, connection, theirs):
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(theirs, framed(b"x" * 200_000))
+            await until(lambda: ears.heard)
+            connection.release()
+            assert connection._wanted > BUFFER_BYTES
+            ears.sockets.buffers = Buffers(0)
+            await loop.sock_sendall(theirs, framed(b"a little") * 3)
+            await until(lambda: len(ears.heard) == 4)
+            await loop.sock_sendall(theirs, framed(b"x" * 200_000))
+            await until(lambda: ears.sockets.counters["busy"] == 1)
+
+    uvloop.run(main())
+
+
+def test_half_a_request_that_does_not_get_on_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_connection, "STALLS_MAX", 3)
+
+    async def main() -> None:
+        async with connected() as (ears, connection, theirs):
+            loop = asyncio.get_running_loop()
+            stream = framed(b"slowly")
+            for at in range(len(stream)):
+                await loop.sock_sendall(theirs, stream[at : at + 1])
+                await until(lambda at=at: connection._filled == (at + 1) % len(stream))  # type: ignore[misc]
+                connection.rest()
+                connection.rest()
+            for _ in range(10):
+                connection.rest()
+            assert (ears.heard, connection.closed) == ([b"slowly"], False)
+            await loop.sock_sendall(theirs, stream[:6])
+            await until(lambda: connection._filled == 6)
+            for _ in range(3):
+                assert not connection.closed
+                connection.rest()
+            assert (connection.closed, ears.sockets.counters["stalled"]) == (True, 1)
+            assert ears.sockets.buffers.bytes_out == 0
+
+    uvloop.run(main())
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), FRAME_MAX + 1, 2**31 - 1])

@@ -34,6 +34,8 @@ OUT_BYTES_MAX = 4 * 1024 * 1024
 """While more than this waits to be sent to a client, nothing more is read from it."""
 REQUESTS_MAX = 1024
 """Requests of one connection that may wait for their answers."""
+STALLS_MAX = 60
+"""Half a request that does not get on for so many sweeps, which are a second each, will not."""
 
 _LENGTH = struct.Struct(">i")
 _BUSY = (BlockingIOError, InterruptedError)
@@ -51,6 +53,7 @@ class Connection:
         "_out",
         "_parsed",
         "_sockets",
+        "_stalls",
         "_view",
         "_wanted",
         "client_host",
@@ -80,6 +83,7 @@ class Connection:
         self._filled = self._parsed = 0
         self._wanted = BUFFER_BYTES
         """How large the next buffer is to be."""
+        self._stalls = 0
         self._out = Output()
         self._is_reading = self._is_writing = False
         self._listen()
@@ -111,6 +115,7 @@ class Connection:
         if count == 0:
             self.close()
             return
+        self._stalls = 0
         if count == len(room):
             self._wanted = min(max(self._wanted, len(self._view)) * 2, READ_BYTES_MAX)
         self._filled += count
@@ -147,6 +152,8 @@ class Connection:
         if rest * 2 > size:
             needed = 4 + _LENGTH.unpack_from(self._view, self._parsed)[0]
             size = max(len(self._view), min(1 << (needed - 1).bit_length(), rest * GROWTH))
+        elif rest * 2 <= BUFFER_BYTES and not self._sockets.buffers.fits(size, self._buffer):
+            size = BUFFER_BYTES
         buffer = self._sockets.buffers.take(size, self._buffer)
         view = memoryview(buffer)
         view[:rest] = self._view[self._parsed : self._filled]
@@ -179,6 +186,11 @@ class Connection:
         """Called now and then: how busy the connection was does not count for ever."""
         self._wanted = BUFFER_BYTES
         self.release()
+        if self._is_reading and self._filled > self._parsed:
+            self._stalls += 1
+            if self._stalls >= STALLS_MAX:
+                self._sockets.on_fault(self, ProtocolError("stalled", "half a request, and no more of it for a minute"))
+                self.close()
 
     # Going out.
 

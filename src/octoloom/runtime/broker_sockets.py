@@ -1,7 +1,8 @@
 """All connections of a broker: who is let in, who has something to send, and the buffers that they read into.
 
 Memory follows activity: a connection that says nothing holds no buffer. All buffers together are bounded; a request
-that would go beyond the bound ends its connection.
+that would go beyond the bound ends its connection. The buffer that a connection begins with is always given, so that
+few who send much, or only halves of it, do not keep out the others: it is bounded as connections are.
 """
 
 from __future__ import annotations
@@ -36,12 +37,16 @@ class Buffers:
     def take(self, size: int, instead_of: bytearray | None) -> bytearray:
         """A buffer. The old one is not used again: somebody may still look at what is in it."""
         before = 0 if instead_of is None else len(instead_of)
-        if self.bytes_out + size - before > self._bytes_max:
+        if not self.fits(size, instead_of):
             raise ProtocolError("busy", f"{self.bytes_out} bytes of requests are under way already")
         self.bytes_out += size - before
         if size == BUFFER_BYTES and self._pool:
             return self._pool.pop()
         return bytearray(size)
+
+    def fits(self, size: int, instead_of: bytearray | None) -> bool:
+        before = 0 if instead_of is None else len(instead_of)
+        return size <= BUFFER_BYTES or self.bytes_out + size - before <= self._bytes_max
 
     def give(self, buffer: bytearray) -> None:
         self.bytes_out -= len(buffer)
@@ -188,6 +193,6 @@ class Sockets:
             connection.recycle()
 
     def _sweep(self) -> None:
-        for connection in self._connections:
+        for connection in list(self._connections):
             connection.rest()
         self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
