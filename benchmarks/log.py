@@ -193,7 +193,7 @@ def show(facts: dict[str, str], figures: Figures, failures: list[str], every: bo
     console.print(", ".join(f"{name} {value}" for name, value in facts.items()))
     verdicts = figures.verdicts(SIZES)
     found = log_tables.page_tables(figures, verdicts) if markdown else log_tables.tables(figures, verdicts)
-    for table in [*found, *([log_tables.runs_table(figures)] if every else [])]:
+    for table in [*found, *(log_tables.busy_tables(figures) if every else [])]:
         if table.rows and markdown:
             click.echo(f"\n{table.markdown()}")
         elif table.rows:

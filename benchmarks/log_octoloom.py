@@ -20,9 +20,9 @@ from log_case import DRAIN_S_MAX, SINGLE_WINDOW, Load, LogError, Meter, Pace, Se
 from servers import HOST, Servers
 
 START_S_MAX = 60.0
-MESSAGES_PER_CALL = 1_000
+MESSAGES_PER_CALL = 500
 QUEUED_MAX = 100_000
-QUEUED_BYTES_MAX = 16_000_000
+QUEUED_BYTES_MAX = 8_000_000
 """Enough for the five batches that librdkafka has under way, and the next ones."""
 CONSUMED_PER_CALL_MAX = 10_000
 WAIT_S = 0.001

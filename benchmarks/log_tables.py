@@ -5,13 +5,12 @@ The ratios are what counts. The absolute figures depend on the machine, and are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rich.table import Column
 from rich.table import Table as RichTable
 
-from log_case import Setup
 from log_figures import LATENCY, OTHERS, WEAKER, Figure, Figures, Verdict, records_case
 
 NONE = "–"
@@ -76,7 +75,7 @@ def summary_table(figures: Figures, replicas: int) -> Table:
     ours = [mine for mine in figures.ours if mine.replicas == replicas]
     pairs = [(mine, peer) for mine in ours for peer in figures.others]
     names = [" case", " ours", *(f"{mine.sync}: to {OTHERS[peer]}" for mine, peer in pairs)]
-    table = Table(f"{replicas} replica{'s' if replicas > 1 else ''}, above 1 is ahead", names)
+    table = Table(f"{_replicas(replicas)}, above 1 is ahead", names)
     for case in figures.cases:
         for way, my_case in _ours(case):
             ratios = [figures.ratio(my_case, mine, peer, case) for mine, peer in pairs]
@@ -85,17 +84,36 @@ def summary_table(figures: Figures, replicas: int) -> Table:
 
 
 def absolute_table(figures: Figures, replicas: int) -> Table:
-    setups = [
-        Setup(system, replicas, sync)
-        for system in dict.fromkeys(figure.setup.system for figure in figures.all)
-        for sync in ("os", "always")
-    ]
-    setups = [setup for setup in setups if any(figure.setup == setup for figure in figures.all)]
+    return _by_log(figures, replicas, "records per second, and milliseconds", figures.cases, _number)
+
+
+def cpu_table(figures: Figures, replicas: int) -> Table:
+    """What a record costs, which a busy machine distorts least."""
+    cases = [case for case in figures.cases if not case.startswith(LATENCY)]
+    return _by_log(figures, replicas, "µs of CPU per record, client + servers", cases, _cost)
+
+
+def _cost(figure: Figure | None) -> str:
+    if figure is None:
+        return NONE
+    client, server = (cpu / figure.value * 1e6 for cpu in (figure.client_cpu, figure.server_cpu))
+    return f"{client:,.2f} + {server:,.2f}"
+
+
+def _by_log(
+    figures: Figures, replicas: int, what: str, cases: Sequence[str], cell: Callable[[Figure | None], str]
+) -> Table:
+    """One column for each log with so many replicas."""
+    setups = dict.fromkeys(figure.setup for figure in figures.all if figure.setup.replicas == replicas)
     names = [" case", *(f"{setup.system}, {setup.sync}" for setup in setups)]
-    table = Table(f"{replicas} replica{'s' if replicas > 1 else ''}, records per second and milliseconds", names)
-    for case in figures.cases:
-        table.rows.append([case, *(_number(figures.of(case, setup)) for setup in setups)])
+    table = Table(f"{_replicas(replicas)}, {what}", names)
+    for case in cases:
+        table.rows.append([case, *(cell(figures.of(case, setup)) for setup in setups)])
     return table
+
+
+def _replicas(count: int) -> str:
+    return f"{count} replica{'s' if count > 1 else ''}"
 
 
 def goals_table(verdicts: Sequence[Verdict]) -> Table:
@@ -123,6 +141,14 @@ def tables(figures: Figures, verdicts: Sequence[Verdict]) -> list[Table]:
 def page_tables(figures: Figures, verdicts: Sequence[Verdict]) -> list[Table]:
     """Fewer and wider ones, for a page."""
     found = [goals_table(verdicts)]
-    for replicas in sorted({mine.replicas for mine in figures.ours}, reverse=True):
-        found += [summary_table(figures, replicas), absolute_table(figures, replicas)]
+    for replicas in _counts(figures):
+        found += [summary_table(figures, replicas), absolute_table(figures, replicas), cpu_table(figures, replicas)]
     return found
+
+
+def busy_tables(figures: Figures) -> list[Table]:
+    return [runs_table(figures), *(cpu_table(figures, replicas) for replicas in _counts(figures))]
+
+
+def _counts(figures: Figures) -> list[int]:
+    return sorted({mine.replicas for mine in figures.ours}, reverse=True)
