@@ -29,9 +29,10 @@ def test_retention_by_size_moves_the_start_on_the_leader_and_its_followers(tmp_p
                 for _ in range(30):
                     assert (await client.produce("t", batch(b"x" * 5_000))).error == 0
                 logs = [broker.state.replicas["t", 0].log for broker in all_of_it.brokers.values()]
-                await until(lambda: all(log.start > 10 for log in logs))
-                assert all(log.size < 100_000 for log in logs)
+                # Segments go as long as what is left without the oldest is enough.
+                await until(lambda: all(log.size < 50_000 + 25_000 for log in logs))
                 start = leader.core.partitions["t", 0].start
+                assert start > 10
                 assert (await client.fetch("t", start - 1)).error == 1
                 fetched = await client.fetch("t", start)
                 assert (fetched.error, fetched.start) == (0, start)
