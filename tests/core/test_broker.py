@@ -192,6 +192,13 @@ def test_another_leader_ends_leadership_and_answers_who_waited() -> None:
     assert effects == [LeadershipLost(ONE), Dial(B), Acknowledge([(ticket, NOT_LEADER)])]
 
 
+def test_another_leader_is_followed_from_then_on() -> None:
+    host = following()
+    assert host.tell(state(C, A, epoch=2)) == [Dial(C)]
+    host.broker.following.on_leader_up(0, C)
+    assert host.flush() == [SendFollow(C, Follow(A, [FollowEntry(*ONE, 2, 10, 1, 10)]))]
+
+
 def test_whoever_leads_again_sends_nothing_to_those_who_have_not_asked_again() -> None:
     host = Host(state(A, B))
     host.followed_by(B)
@@ -250,6 +257,7 @@ def test_a_deleted_topic_is_closed_and_whoever_waits_is_answered() -> None:
     host.broker.on_tail(0, ONE, LogTail())
     host.broker.on_trimmed(ONE, 3)
     assert host.flush() == []
+    assert (host.broker.topics, host.broker.partitions) == ({}, {})
 
 
 def test_streams_of_a_deleted_topic_end_in_both_directions() -> None:
@@ -331,6 +339,12 @@ def test_a_batch_is_streamed_at_once_and_acknowledged_from_all_disks() -> None:
     assert host.flush() == [Moved([ONE]), Acknowledge([(ticket, 0)])]
 
 
+def test_a_duplicate_of_what_is_committed_is_acknowledged_at_once() -> None:
+    host = Host(state(A))
+    host.broker.wait(ONE, 5, 77)
+    assert answers(host.flush()) == [(77, 0)]
+
+
 def test_what_was_taken_and_is_committed_by_too_few_is_answered_so() -> None:
     host = Host(state(A, B), TopicInfo("moves", 1, {"min.insync.replicas": "2"}))
     ticket = host.produce()
@@ -348,6 +362,17 @@ def test_followers_hear_of_a_new_watermark_with_the_next_frame_or_soon() -> None
     frames = of(SendFrame, host.wait(1))
     assert [(wanted.offset, wanted.before, wanted.high) for wanted in frames[0].wanted] == [(11, 11, 11)]
     assert of(SendFrame, host.wait(10 * CONFIG.high_ms)) == []
+
+
+def test_a_driver_that_looks_too_early_changes_nothing() -> None:
+    host = Host(state(A, B))
+    host.followed_by(B)
+    host.produce()
+    host.flush()
+    host.acknowledged_by(B, 11, frame=2)
+    host.broker.on_time(host.now + CONFIG.high_ms - 1)
+    assert host.flush() == []
+    assert host.broker.deadline() == CONFIG.high_ms
 
 
 # The in-sync set.
@@ -401,6 +426,14 @@ def test_nothing_is_proposed_while_a_transition_is_announced() -> None:
 def test_an_announcement_is_accepted_with_where_the_log_stands() -> None:
     host = Host(state(B, A), tail=LogTail(0, 10, 10, 8, [(1, 0), (3, 7)]))
     assert host.announce() == [Report(Accept(1, [(*ONE, 3, 10, 8)]))]
+
+
+def test_a_log_that_is_not_open_yet_is_not_spoken_for() -> None:
+    broker = Broker(CONFIG)
+    broker.on_directory(0, LogDirectory(1, addresses(A, B), {"moves": MOVES}, [(*ONE, state(B, A))]))
+    broker.flush(0)
+    broker.on_announced(0, Announced(1, [(*ONE, 1)], "why not"))
+    assert broker.flush(0) == [Report(Accept(1, []))]
 
 
 def test_an_announcement_about_partitions_that_are_not_here_is_accepted_with_nothing() -> None:
