@@ -45,6 +45,7 @@ class Upkeep:
         self._syncer = syncer
         self._sure = sure
         self._to_save: deque[TopicPartition] = deque()
+        self._step = -1
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start(self) -> None:
@@ -75,8 +76,9 @@ class Upkeep:
     # Saving.
 
     def _save_some(self) -> None:
-        if not self._to_save:
-            self._to_save.extend(self._state.replicas)
+        self._step = (self._step + 1) % STEPS
+        if self._step == 0:
+            self._to_save = deque(self._state.replicas)
         for _ in range(-(-len(self._state.replicas) // STEPS)):
             if not self._to_save:
                 break
