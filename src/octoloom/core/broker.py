@@ -6,7 +6,7 @@ Inputs are told as they come (`on_…`, `produce`); `flush` says what to do abou
 2. effects are obeyed in order; `on_durable` is told when the disk has synced (or at once, where nobody wants a sync);
 3. a write that failed, a log that was opened, cut or reset is answered by `on_tail`;
 4. a log that turns out to be damaged ends this broker's life: the driver cuts the log, makes a new core under a new
-   incarnation, and tells the register what was damaged;
+   incarnation, and tells the register what was damaged. It may not forget that before the register has heard it;
 5. what other brokers say goes to `streaming` (they follow us) or to `following` (we follow them). Of each that follows
    us there is one connection: a newer one ends the older, and `on_follower_down` comes before its first word.
 """

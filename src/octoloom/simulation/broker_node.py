@@ -49,7 +49,7 @@ class Unanswered:
 
 
 class BrokerNode:
-    def __init__(self, cluster: LogCluster, disk: LogDisk, label: str, damaged: list[TopicPartition]) -> None:
+    def __init__(self, cluster: LogCluster, disk: LogDisk, label: str) -> None:
         self.cluster = cluster
         self.world = cluster.world
         self.disk = disk
@@ -58,7 +58,7 @@ class BrokerNode:
         self.name = f"{label}#{disk.incarnation}"
         self.alive, self.paused, self.slow = True, False, False
         self.leaving = False
-        self.damaged = damaged
+        self.damaged = list(disk.damaged)
         self.core = Broker(BrokerConfig(self.name, lag_ms=cluster.lag_ms, high_ms=40, refollow_ms=30))
         self.logs: dict[TopicPartition, SimLog] = {}
         self.register: Channel | None = None
@@ -162,6 +162,7 @@ class BrokerNode:
         now = self.world.now
         match data:
             case LogDirectory():
+                self.disk.damaged.clear()  # the register has heard of it
                 self.core.on_directory(now, data)
             case LogNews():
                 self.core.on_news(now, data)

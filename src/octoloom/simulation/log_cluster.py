@@ -42,7 +42,7 @@ class LogCluster:
         for number in range(1, dice.choice([2, 3, 3, 4]) + 1):
             label = f"b{number}"
             self.disks[label] = LogDisk(f"disk-{number}")
-            self.start_broker(label, [])
+            self.start_broker(label)
         self.producers = [ProducerNode(self, f"p{n}", 100 + n) for n in range(dice.choice([1, 2]))]
         self.consumers = [ConsumerNode(self, f"c{n}") for n in range(dice.choice([1, 2]))]
         self._sent = 0
@@ -50,10 +50,10 @@ class LogCluster:
         for producer in self.producers:
             world.after(100, self._play, producer, dice.choice([15, 40, 100]))
 
-    def start_broker(self, label: str, damaged: list[TopicPartition]) -> None:
+    def start_broker(self, label: str) -> None:
         self.brokers = {name: node for name, node in self.brokers.items() if node.alive}
         if not any(node.label == label for node in self.brokers.values()):
-            node = BrokerNode(self, self.disks[label], label, damaged)
+            node = BrokerNode(self, self.disks[label], label)
             self.brokers[node.name] = node
 
     def logs_of(self, broker: str) -> dict[TopicPartition, SimLog]:

@@ -83,6 +83,8 @@ class LogDisk:
         self.logs: dict[tuple[str, int, int], SimLog] = {}
         """By (topic, number of the topic, partition)."""
         self.full, self.slow = False, False
+        self.damaged: dict[tuple[str, int], None] = {}
+        """Logs that were found damaged, and the register has not heard of it: a restart must not forget that."""
         self.lost_with = 0
         """The last incarnation that had written here what cannot be read any more."""
 
@@ -93,14 +95,12 @@ class LogDisk:
             del log.batches[kept:]
             log.synced = kept
 
-    def damage(self, dice: Random) -> list[tuple[str, int]]:
+    def damage(self, dice: Random) -> None:
         """A part of what was synced can no longer be read; recovery cuts the logs there."""
-        damaged = []
         self.lost_with = self.incarnation
         for (topic, _, partition), log in self.logs.items():
             if log.batches and dice.random() < 0.7:
                 del log.batches[dice.randrange(len(log.batches)) :]
                 log.synced = len(log.batches)
                 log.high = min(log.high, log.end)
-                damaged.append((topic, partition))
-        return damaged
+                self.damaged[topic, partition] = None

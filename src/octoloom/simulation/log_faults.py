@@ -62,7 +62,15 @@ class LogFaults:
             self._reset,
             self._ambush,
         ]
-        disks = [self._damage, self._damage_and_crash, self._wipe, self._fill, self._stall, self._crash_leader]
+        disks = [
+            self._damage,
+            self._damage_and_crash,
+            self._wipe,
+            self._fill,
+            self._stall,
+            self._crash_leader,
+            self._crash_register,
+        ]
         changes = [self._leave, self._make_topic, self._grow_topic, self._drop_topic, self._crash_any, self._stall]
         everything = [*deaths, *sleep, *network, *disks, *changes]
         themes = [
@@ -94,7 +102,7 @@ class LogFaults:
         if node is not None and node.alive:
             node.crash()
             delay = restart_ms or self.world.dice.choice([20, 100, 400, 1200])
-            self.world.after(delay, self.cluster.start_broker, node.label, [])
+            self.world.after(delay, self.cluster.start_broker, node.label)
 
     def _crash_any(self) -> None:
         self._crash(self._any())
@@ -228,9 +236,9 @@ class LogFaults:
         node = self._any()
         if node is not None and self._expendable(node):
             node.crash()
-            damaged = node.disk.damage(self.world.dice)
-            self.world.tell(node.name, "has damaged logs: {}", damaged)
-            self.world.after(self.world.dice.choice([20, 400]), self.cluster.start_broker, node.label, damaged)
+            node.disk.damage(self.world.dice)
+            self.world.tell(node.name, "has damaged logs: {}", node.disk.damaged)
+            self.world.after(self.world.dice.choice([20, 400]), self.cluster.start_broker, node.label)
 
     def _damage_and_crash(self) -> None:
         """All others are whole and gone when the damaged one comes back."""
@@ -245,7 +253,7 @@ class LogFaults:
             old = self.cluster.disks[node.label]
             disk = self.cluster.disks[node.label] = LogDisk(f"{old.storage}+")
             disk.incarnation = disk.lost_with = old.incarnation
-            self.world.after(self.world.dice.choice([20, 400]), self.cluster.start_broker, node.label, [])
+            self.world.after(self.world.dice.choice([20, 400]), self.cluster.start_broker, node.label)
 
     def _stall(self) -> None:
         """A disk takes long to sync, connections are lost over it, and sometimes the power as well."""
