@@ -12,7 +12,7 @@ import msgspec
 from octoloom.core.epochs import Epochs
 from octoloom.core.following import Following
 from octoloom.core.in_sync import InSync, Progress
-from octoloom.core.log_messages import FollowEntry, Part, PartitionState, ProposeInSync
+from octoloom.core.log_messages import BrokerAddress, FollowEntry, Part, PartitionState, ProposeInSync
 from octoloom.core.log_register import LogRegister
 from octoloom.core.partition import Admission, BatchPlace, LogTail, Partition
 from octoloom.core.producers import ProducerTable, Verdict
@@ -138,6 +138,16 @@ def old_leaders_are_heard(right: Any, self: Following, now: int, peer: str, part
     return right(self, now, peer, part, batches)  # type: ignore[no-any-return]
 
 
+@plant(Following, "on_brokers")
+def nobody_is_hung_up_on(right: Any, self: Following, now: int, brokers: dict[str, BrokerAddress]) -> None:
+    """A leader that was given up is still listened to."""
+    right(self, now, {**{peer: self._brokers[peer] for peer in self._incoming}, **brokers})
+
+
+# Whoever was given up is hung up on, and whoever was not has heard of its successor soon.
+together(PLANTS, old_leaders_are_heard, nobody_is_hung_up_on)
+
+
 @plant(Partition, "take_role")
 def leads_on_after_its_end(right: Any, self: Partition, now: int) -> Any:
     """A leader that is replaced goes on taking and acknowledging."""
@@ -165,8 +175,14 @@ def empty_disk_is_trusted(right: Any, self: LogRegister, name: str) -> None:
 
 
 @plant(LogRegister, "_on_damaged")
-def damage_not_heard(right: Any, self: LogRegister, name: str, damaged: Any) -> None:
+def damage_not_heard(right: Any, self: LogRegister, broker: str, damaged: Any) -> None:
     """A broker that came back with less than it had is counted on."""
+
+
+@plant(LogRegister, "_on_damaged")
+def damage_held_against_it(right: Any, self: LogRegister, broker: str, damaged: Any) -> None:
+    """A broker that has caught up since is taken out of the set when it connects again, even if it leads."""
+    right(self, f"{name_of(broker)}#", damaged)
 
 
 @plant(Transition, "choose")
