@@ -165,6 +165,21 @@ def test_nobodys_successor_leads_while_a_member_may_come_back() -> None:
     assert world.shape() == "2: b#1*"
 
 
+def test_a_member_that_may_come_back_is_given_a_moment_before_others_lead() -> None:
+    """The register has just restarted. c has not connected yet, and may have the longest log."""
+    world = LogWorld(saved(led_by("a#1", "b#1", "c#1")), balance_ms=60_000)
+    world.standings |= {"c": (1, 12)}
+    world.enlist("a#2", "b#1")
+    world.run(290)
+    assert world.shape() == "1: a#1* b#1 c#1"
+    world.enlist("c#1")
+    assert world.shape() == "2: c#1* b#1"
+    world = LogWorld(saved(led_by("a#1", "b#1", "c#1")), balance_ms=60_000)
+    world.enlist("a#2", "b#1")
+    world.run(300)
+    assert world.shape() == "2: b#1*"
+
+
 def test_leaders_go_back_to_their_places() -> None:
     world = grown(led_by("b#1", "c#1", "a#1", epoch=4))
     world.run(5000)
@@ -198,6 +213,14 @@ def test_a_place_that_is_not_in_sync_is_not_gone_back_to() -> None:
     world.enlist("a#1")
     world.run(12_000)
     assert world.shape() == "1: b#1* c#1"
+
+
+def test_a_stand_in_that_is_cut_off_for_a_moment_is_not_moved_meanwhile() -> None:
+    world = grown(led_by("b#1", "a#1"))
+    world.run(4990)
+    world.close("b#1")
+    world.run(20)
+    assert world.transcript == [" 4990 b#1 is cut off"]
 
 
 def test_a_leader_that_wants_to_go_hands_over_and_stays_in_the_set_until_it_is_gone() -> None:
@@ -290,6 +313,21 @@ def test_a_transition_takes_along_every_partition_that_needs_one() -> None:
         "  150 announce 1, moves-0 moves-2: the leader is gone"
     ]
     assert [world.shape(number) for number in range(3)] == ["2: b#1*", "1: b#1*", "2: c#1*"]
+
+
+def test_a_leader_that_is_back_keeps_its_partition_though_others_move() -> None:
+    world = grown(led_by("a#1", "b#1"), led_by("c#1", "b#1", replicas="cb"))
+    world.silent.append("b#1")
+    world.close("a#1", "c#1")
+    world.run(200)
+    world.enlist("c#1")
+    assert world.register.transition_runs
+    world.run(1000)
+    assert world.shape(1) == "1: c#1* b#1"
+    assert world.state(0).leader == "a#1"  # b has not answered, and nobody else may lead
+    world.silent.clear()
+    world.run(1000)
+    assert (world.shape(0), world.shape(1)) == ("2: b#1*", "1: c#1* b#1")
 
 
 def test_a_partition_that_is_deleted_meanwhile_is_left_out() -> None:
