@@ -19,6 +19,9 @@ RARE = (
     "snapshot_drops_newer_events",
     "timer_goes_off_twice",
     "generation_begins_without_a_start",
+    "epoch_not_checked",
+    "no_way_back",
+    "newcomer_lacks_consumed_events",
 )
 RARE_BOUND = 6_000
 

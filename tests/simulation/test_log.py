@@ -14,7 +14,14 @@ HISTORIES = 2_000
 SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
-RARE = ("old_leaders_are_heard",)
+RARE = (
+    "old_leaders_are_heard",
+    "joins_at_the_watermark",
+    "duplicate_answered_at_once",
+    "damage_held_against_it",
+    "empty_disk_is_trusted",
+    "version_not_compared",
+)
 RARE_BOUND = 6_000
 
 
