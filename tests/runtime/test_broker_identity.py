@@ -71,3 +71,19 @@ def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot use"):
         Identity(tmp_path / "file" / "data", "b1")
+
+
+def test_damage_is_remembered_until_the_register_has_heard_of_it(tmp_path: Path) -> None:
+    identity = Identity(tmp_path, "b1")
+    identity.begin_life()
+    identity.note_damage([("moves", 0)])
+    identity.note_damage([("moves", 1), ("moves", 0)])
+    identity.close()
+    again = Identity(tmp_path, "b1")
+    assert again.damaged == [("moves", 0), ("moves", 1)]
+    again.begin_life()
+    again.forget_damage()
+    again.close()
+    heard = Identity(tmp_path, "b1")
+    assert (heard.damaged, heard.id) == ([], "b1#2")
+    heard.close()

@@ -21,7 +21,14 @@ from pathlib import Path
 
 from octoloom.core.broker import Broker, BrokerConfig
 from octoloom.core.errors import StoreError, UsageError
-from octoloom.core.log_messages import BrokerAddress, BrokerToRegister, EnlistBroker, MakeTopic, RegisterToBroker
+from octoloom.core.log_messages import (
+    BrokerAddress,
+    BrokerToRegister,
+    EnlistBroker,
+    LogDirectory,
+    MakeTopic,
+    RegisterToBroker,
+)
 from octoloom.core.register_messages import Declined, Leave
 from octoloom.core.roster import name_of
 from octoloom.runtime.broker_admin import BrokerAdmin
@@ -97,7 +104,7 @@ class BrokerServer:
 
     async def _open(self) -> None:
         logs = Logs(str(self._data_dir / LOGS), self.settings.message_bytes_max)
-        self._damaged = logs.open_all()
+        self._identity.note_damage(logs.open_all())
         self._identity.begin_life()
         self.state = state = BrokerState(self.settings, Clock(), logs, self._new_core())
         self._sockets = Sockets(
@@ -246,7 +253,7 @@ class BrokerServer:
     def _enlist(self) -> EnlistBroker:
         host, port = self._place()
         address = BrokerAddress(self.id, host, port, self._identity.storage, os.getpid())
-        return EnlistBroker(address, max(self.core.revision, 0), self._damaged)
+        return EnlistBroker(address, max(self.core.revision, 0), self._identity.damaged)
 
     def _report(self, message: BrokerToRegister) -> None:
         self._register.say(message)
@@ -258,6 +265,8 @@ class BrokerServer:
             self._break(UsageError(f"the register will not have {self.id}: {declined.detail}"))
 
     def _on_told(self, message: RegisterToBroker) -> None:
+        if isinstance(message, LogDirectory):
+            self._sure(self._identity.forget_damage)
         self._sure(lambda: hear(self.state, message))
 
     async def _make_topic(self, topic: str) -> int:
@@ -279,14 +288,15 @@ class BrokerServer:
         state.logs.forget_replicas()
         state.dirty.clear()
         self._syncer.forget()
+        name = state.logs.name_of(log)
         try:
+            # Should this process die before the register hears of it, the next one says it.
+            self._identity.note_damage([name] if name is not None else [])
             log.truncate(damage.offset)
             self._identity.begin_life()
         except StoreError as error:
             self._break(error)
             return
-        name = state.logs.name_of(log)
-        self._damaged = [name] if name is not None else []
         state.core = self._new_core()
         self._leaders.forget(self.id)
         self._followers.me = self.id

@@ -11,11 +11,13 @@ import fcntl
 import os
 import re
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from octoloom.core.errors import StoreError, UsageError
+from octoloom.core.log_messages import TopicPartition
 from octoloom.core.roster import NAME_MAX
 from octoloom.storage.log_files import load_checked, save_checked
 
@@ -28,6 +30,8 @@ class _Saved(msgspec.Struct, frozen=True):
     name: str
     storage: str
     life: int
+    damaged: list[TopicPartition] = []
+    """Replicas that hold less than they had acknowledged, as long as the register may not have heard of it."""
 
 
 class Identity:
@@ -78,14 +82,30 @@ class Identity:
     def id(self) -> str:
         return f"{self._saved.name}#{self._saved.life}"
 
+    @property
+    def damaged(self) -> list[TopicPartition]:
+        return self._saved.damaged
+
+    def note_damage(self, damaged: Iterable[TopicPartition]) -> None:
+        """To be said to the register, by this life or a later one: call it before the damage is cut off."""
+        self._save(msgspec.structs.replace(self._saved, damaged=list(dict.fromkeys([*self.damaged, *damaged]))))
+
+    def forget_damage(self) -> None:
+        """The register has heard of it."""
+        if self.damaged:
+            self._save(msgspec.structs.replace(self._saved, damaged=[]))
+
     def begin_life(self) -> str:
         """The id of a new life, once it is durable that it was given."""
-        self._saved = msgspec.structs.replace(self._saved, life=self._saved.life + 1)
+        self._save(msgspec.structs.replace(self._saved, life=self._saved.life + 1))
+        return self.id
+
+    def _save(self, saved: _Saved) -> None:
+        self._saved = saved
         try:
             save_checked(str(self._path), msgspec.json.encode(self._saved), sync=True)
         except OSError as error:
             raise StoreError(f"cannot write {self._path}: {error}; check the free space") from error
-        return self.id
 
     def close(self) -> None:
         os.close(self._lock)
