@@ -117,6 +117,14 @@ def test_a_new_head_publishes_what_it_does_not_know_to_be_there() -> None:
     assert link.publish() == []
 
 
+def test_whoever_is_the_head_again_does_not_know_what_became_of_what_it_had_published() -> None:
+    link = Link(Durability.JOURNAL)
+    link.go_on(2)
+    assert link.publish() == [1, 2]
+    link.publishing.take_office([link.space])
+    assert link.publish() == [1, 2]
+
+
 def test_a_new_head_tells_nothing_of_the_time_before_it() -> None:
     """The devices that bootstrap with it are told all of the state; single changes of before are not theirs."""
     link = Link(Durability.JOURNAL)
@@ -131,11 +139,30 @@ def test_a_new_head_tells_nothing_of_the_time_before_it() -> None:
 
 def test_a_replaced_space_is_published_and_its_older_changes_are_not_told() -> None:
     link = Link(Durability.JOURNAL)
-    link.go_on(2)
+    link.go_on()
+    link.follow(2)
     link.publishing.on_replaced(link.space)
-    link.journaled(2)
+    assert link.publish() == [1, 2, 3]
+    link.journaled(3)
     assert link.commit() == []
-    assert link.publish() == []
+
+
+def test_a_replacement_that_came_while_nothing_else_did_is_published() -> None:
+    link = Link(Durability.CHAIN)
+    link.follow(2)
+    link.publishing.on_replaced(link.space)
+    assert link.publish() == [1, 2]
+
+
+def test_a_space_that_keeps_no_backlog_waits_for_no_journal() -> None:
+    publishing, space = Publishing(Durability.JOURNAL), Space(LOBBY)
+    change = Change(1, 1, False, b"{}", [])
+    space.apply(change)
+    publishing.on_change(space, change)
+    publishing.take_office([space])
+    assert publishing.committable(space) == 1
+    assert publishing.publish(7, {LOBBY: space}) == []
+    assert not publishing.restoring
 
 
 def test_a_space_that_is_gone_is_not_published() -> None:

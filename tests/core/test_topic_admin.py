@@ -24,6 +24,7 @@ def test_a_bad_name_is_refused(name: str) -> None:
     with pytest.raises(AdminRefused) as refused:
         topic_admin.check_name(name)
     assert refused.value.error == topic_admin.INVALID_TOPIC
+    assert "a topic's name has" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,21 @@ def test_replicas_are_distinct_and_everybody_leads_and_holds_about_as_many(
     # In whole rounds, in which everybody leads once, everybody holds the same.
     rounds = places[: partitions // count * count]
     assert len(set(Counter(broker for place in rounds for broker in place).values())) <= 1
+
+
+@pytest.mark.parametrize(
+    ("brokers", "partitions", "replicas", "first", "places"),
+    [
+        ("a", 3, 1, 5, ["a", "a", "a"]),
+        ("ab", 3, 2, 1, ["ba", "ab", "ba"]),
+        ("abc", 7, 2, 1, ["bc", "ca", "ab", "ba", "cb", "ac", "bc"]),
+        ("abcd", 5, 3, 2, ["cda", "dab", "abc", "bcd", "cab"]),
+    ],
+)
+def test_partitions_begin_at_one_broker_after_the_other(
+    brokers: str, partitions: int, replicas: int, first: int, places: list[str]
+) -> None:
+    assert ["".join(place) for place in topic_admin.assign(brokers, partitions, replicas, first)] == places
 
 
 def test_when_a_broker_dies_its_partitions_go_to_different_ones() -> None:
