@@ -22,6 +22,7 @@ from octoloom.core.log_messages import (
     LogNews,
     MakeTopic,
     Part,
+    ProposeInSync,
     TopicPartition,
 )
 from octoloom.core.partition import BatchPlace
@@ -329,6 +330,8 @@ class BrokerNode:
             case do.Acknowledge(answers):
                 self._acknowledge(answers)
             case do.Report(message):
+                if isinstance(message, ProposeInSync):
+                    self.cluster.checker.on_proposed(message)
                 if self.register is not None:
                     self.register.send(self, message)
             case do.Moved(names):

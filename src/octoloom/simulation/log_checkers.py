@@ -7,15 +7,16 @@
 5. order is kept: a producer's records lie in the order in which it sent them;
 6. in one epoch of a partition one broker acknowledges, and it is the one that the register named;
 7. a broker that restarted joins an in-sync set under its new name only;
-8. whatever is committed is on the disk of everybody whom the register counts in sync, as long as disks are whole;
+8. whatever is committed is on the disk of everybody who is in sync or proposed to be, as long as disks are whole;
 9. once faults stop, every partition has a leader, all replicas are in sync, and everything sent is acknowledged.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from octoloom.core.log_messages import PartitionState, TopicPartition
+from octoloom.core.log_messages import PartitionState, ProposeInSync, TopicPartition
 from octoloom.core.roster import incarnation_of, name_of
 from octoloom.simulation.broker_node import BrokerNode
 from octoloom.simulation.log_disk import SimBatch
@@ -58,7 +59,9 @@ class LogChecker:
         return any(name_of(n) == name_of(member) and incarnation_of(n) > incarnation_of(member) for n in known)
 
     def on_acknowledged(self, broker: BrokerNode, request: Produce, offset: int, epoch: int) -> None:
-        """A broker commits a batch, whether or not its producer hears of it."""
+        """A broker answers for a batch, whether or not its producer hears of it."""
+        if offset + len(request.tokens) > broker.core.partitions[request.name].high:
+            raise Broken(f"committed first: {broker.name} acknowledges {request.tokens} at {offset} of {request.name}")
         leader = self._leaders.get((request.name, epoch))
         if leader != broker.name:
             raise Broken(f"one leader: {broker.name} acknowledges {request.name} in epoch {epoch} of {leader}")
@@ -90,13 +93,20 @@ class LogChecker:
     def on_cut(self, name: TopicPartition) -> None:
         self._check_disks(name)
 
-    def _check_disks(self, name: TopicPartition) -> None:
+    def on_proposed(self, message: ProposeInSync) -> None:
+        """Whoever is to join has everything, unless the proposal comes too late to be taken."""
+        for topic, number, epoch, version, wanted in message.changes:
+            state = self._cluster.register.disk.partitions.get((topic, number))
+            if state is not None and (state.epoch, state.version) == (epoch, version):
+                self._check_disks((topic, number), wanted)
+
+    def _check_disks(self, name: TopicPartition, members: Sequence[str] = ()) -> None:
         """A disk that has lost something stands for nobody who wrote there before, and need not hold it."""
         saved = self._cluster.register.disk
         last, state, info = self._committed.get(name), saved.partitions.get(name), saved.topics.get(name[0])
         if last is None or state is None or info is None:
             return
-        for member in state.in_sync:
+        for member in members or state.in_sync:
             disk = self._cluster.disks[name_of(member)]
             log = disk.logs.get((name[0], info.number, name[1]))
             if incarnation_of(member) > disk.lost_with and (log is None or not log.holds(last)):
