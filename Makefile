@@ -33,7 +33,7 @@ run: venv
 	@$(BIN)/octoloom demo
 
 test: venv
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
 
 lint: venv
 	$(BIN)/ruff check .

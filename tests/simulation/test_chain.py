@@ -22,6 +22,8 @@ RARE = (
     "epoch_not_checked",
     "no_way_back",
     "newcomer_lacks_consumed_events",
+    "view_serves_before_it_is_in_force",
+    "left_out_links_forget_too_soon",
 )
 RARE_BOUND = 6_000
 

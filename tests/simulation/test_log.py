@@ -21,6 +21,7 @@ RARE = (
     "damage_held_against_it",
     "empty_disk_is_trusted",
     "version_not_compared",
+    "dead_members_stay",
 )
 RARE_BOUND = 6_000
 
