@@ -98,14 +98,25 @@ def test_a_broker_that_reconnects_within_its_grace_is_still_in_sync() -> None:
     assert (world.shape(), world.disk.counters.revision) == ("1: a#1* b#1", revision)
 
 
-def test_the_register_does_not_hold_its_own_pause_against_anybody() -> None:
-    for wake in ("on_time", "on_beat"):
-        world = grown(led_by("a#1", "b#1"))
-        world.now += 60_000
-        deed = world.register.on_time(world.now) if wake == "on_time" else world.register.on_beat(world.now, "a#1")
-        world.obey(deed)
-        world.run(1000)
-        assert (world.shape(), world.declined) == ("1: a#1* b#1", [])
+@pytest.mark.parametrize(
+    "wake",
+    [
+        lambda world: world.obey(world.register.on_time(world.now)),
+        lambda world: world.obey(world.register.on_beat(world.now, "a#1")),
+        lambda world: world.say("a#1", Allot(1)),
+        lambda world: world.enlist("c#1"),
+        lambda world: (world.close("b#1"), world.enlist("b#1")),
+        lambda world: world.leave("b#1"),
+    ],
+    ids=["time", "beat", "request", "newcomer", "closed", "leaver"],
+)
+def test_the_register_does_not_hold_its_own_pause_against_anybody(wake: Callable[[LogWorld], object]) -> None:
+    world = grown(led_by("a#1", "b#1"))
+    world.now += 60_000
+    wake(world)
+    world.obey(world.register.on_time(world.now))
+    world.run(1000)
+    assert (world.shape(), world.declined) == ("1: a#1* b#1", [])
 
 
 def test_a_pause_is_not_held_against_those_who_still_have_to_answer() -> None:
@@ -138,6 +149,16 @@ def test_a_saved_register_is_taken_up_as_it_was() -> None:
     world.restart()
     world.enlist("a#1", "b#1")
     assert world.register.directory() == before
+
+
+def test_the_table_of_brokers_is_bounded_and_the_dead_do_not_fill_it() -> None:
+    world = grown(led_by("a#1", "b#1"), brokers_max=3)
+    world.enlist("c#1", "d#1")
+    assert world.declined == [("d#1", "full")]
+    world.close("c#1")
+    world.run(200)
+    world.enlist("d#1")
+    assert world.alive() == ["a#1", "b#1", "d#1"]
 
 
 # In-sync sets.
@@ -288,6 +309,16 @@ def test_a_dry_request_is_answered_and_nothing_is_written() -> None:
     assert world.disk is before
 
 
+def test_the_number_of_a_topic_is_never_used_again_even_over_a_restart() -> None:
+    world = grown(led_by("a#1", "b#1"))
+    for number in (2, 3):
+        world.say("a#1", MakeTopic(7, "chat"))
+        assert world.disk.topics["chat"].number == number
+        world.say("a#1", DropTopic(8, "chat"))
+        world.restart()
+        world.enlist("a#1", "b#1")
+
+
 def test_who_is_leaving_or_gone_gets_no_replicas() -> None:
     world = grown(led_by("a#1", "b#1", "c#1"))
     world.leave("c#1")
@@ -321,7 +352,25 @@ def test_an_answer_to_a_transition_that_is_over_is_nothing(answer: Accept | Refu
     assert world.transcript[-1].endswith("abort 1: the leader is back")
 
 
+def test_an_answer_to_an_older_transition_does_not_count_in_this_one() -> None:
+    world = grown(led_by("a#1", "b#1", "c#1"))
+    world.silent.append("b#1")
+    world.close("a#1")
+    world.run(200)
+    world.say("c#1", Refuse(1, "not now"))
+    world.silent.append("b#1")
+    world.run(400)
+    assert world.transcript[-1].endswith("c#1 accepts 2 at epoch 1, offset 10")
+    world.say("b#1", Accept(1, [("moves", 0, 1, 99, 99)]))
+    assert world.register.transition_runs
+    world.say("b#1", Refuse(1, "too late"))
+    assert world.register.transition_runs
+    world.say("b#1", Accept(2, [("moves", 0, 1, 11, 11)]))
+    assert world.shape() == "2: b#1* c#1"
+
+
 def test_a_register_needs_partitions_and_replicas() -> None:
+    assert LogConfig(1, 1).replicas == 1
     for partitions, replicas in ((0, 1), (1, 0)):
         with pytest.raises(UsageError):
             LogConfig(partitions, replicas)
