@@ -6,13 +6,16 @@ so several runs do not meet; everything is taken down at the end.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 def available() -> str:
@@ -22,9 +25,12 @@ def available() -> str:
     try:
         _run("ip", "netns", "add", f"octotry{os.getpid()}")
         _run("ip", "netns", "del", f"octotry{os.getpid()}")
-    except subprocess.CalledProcessError as error:
-        return f"this machine allows no network namespaces: {error.stderr.strip()}"
+    except OSError as error:
+        return f"this machine allows no network namespaces: {error}"
     return ""
+
+
+_nets = itertools.count()
 
 
 class Net:
@@ -32,7 +38,8 @@ class Net:
 
     def __init__(self, hosts: list[str]) -> None:
         number = os.getpid() % 60_000
-        self._id = f"{number:x}"
+        # A namespace's cables outlive it for a moment, so no name is used twice.
+        self._id = f"{number:x}{next(_nets)}n"
         self._prefix = f"10.{100 + number // 256 % 100}.{number % 256}"
         self._bridge = f"octob{self._id}"
         self.hosts = hosts
@@ -51,11 +58,15 @@ class Net:
 
     def __exit__(self, *_: object) -> None:
         for host in self.hosts:
+            subprocess.run(["ip", "link", "del", self._outer(host)], capture_output=True, check=False)
             subprocess.run(["ip", "netns", "del", self._name(host)], capture_output=True, check=False)
         subprocess.run(["ip", "link", "del", self._bridge], capture_output=True, check=False)
 
     def _name(self, host: str) -> str:
         return f"octo{self._id}{host}"
+
+    def _outer(self, host: str) -> str:
+        return f"ov{self._id}{self.hosts.index(host)}"
 
     def address(self, host: str) -> str:
         return f"{self._prefix}.{self.hosts.index(host) + 2}"
@@ -65,8 +76,8 @@ class Net:
         return ["ip", "netns", "exec", self._name(host)]
 
     def _add(self, host: str) -> None:
-        name, at = self._name(host), self.hosts.index(host)
-        outer, inner = f"ov{self._id}{at}", f"ow{self._id}{at}"
+        name, outer = self._name(host), self._outer(host)
+        inner = f"ow{outer[2:]}"
         _run("ip", "netns", "add", name)
         _run("ip", "link", "add", outer, "type", "veth", "peer", "name", inner)
         _run("ip", "link", "set", inner, "netns", name)
