@@ -103,6 +103,7 @@ class LinkNode:
         older = self._peers.pop((chain, peer), None)
         if older is not None:
             older.close(self)
+            self._redial_later(chain, older)
             self.chains[chain].on_peer_down(self.world.now, peer)
         self._peers[chain, peer] = channel
         self.chains[chain].on_peer_up(self.world.now, peer)
@@ -120,11 +121,14 @@ class LinkNode:
 
     def _close_peer(self, channel: Channel, chain: str) -> None:
         peer = channel.other(self).name
-        if self._dialled.get(chain) is channel:
-            self.world.after(REDIAL_MS, self._redial, chain, channel)
+        self._redial_later(chain, channel)
         if self._peers.get((chain, peer)) is channel:
             del self._peers[chain, peer]
             self.chains[chain].on_peer_down(self.world.now, peer)
+
+    def _redial_later(self, chain: str, lost: Channel) -> None:
+        if self._dialled.get(chain) is lost:
+            self.world.after(REDIAL_MS, self._redial, chain, lost)
 
     def _redial(self, chain: str, channel: Channel) -> None:
         if self._dialled.get(chain) is channel:
