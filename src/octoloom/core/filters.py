@@ -28,11 +28,11 @@ HELD_MAX = 65_536
 """How many casts an order holds back at most. One more is not taken: it is asked for again later."""
 
 
-class UnknownFilter(UsageError):
+class UnknownFilter(UsageError):  # noqa: N818
     """No filter of this name is registered."""
 
 
-class TooManyHeld(UsageError):
+class TooManyHeld(UsageError):  # noqa: N818
     """An order holds back all that it may; its text says which (member, count) it waits for."""
 
 
