@@ -88,9 +88,12 @@ class OrderContext:
 class OrderFilters(Protocol):
     """The pair of one view. Casts come to `receive` as they arrive, each once, in any order."""
 
-    send: Filter[Cast, Cast]
-    """Gives a cast of one's own its stamp. It counts as delivered here."""
-    receive: Filter[Cast, Delivery]
+    @property
+    def send(self) -> Filter[Cast, Cast]:
+        """Gives a cast of one's own its stamp. It counts as delivered here."""
+
+    @property
+    def receive(self) -> Filter[Cast, Delivery]: ...
 
     @property
     def held(self) -> int:
