@@ -1,4 +1,4 @@
-"""Which links (or brokers) are there: incarnations, leases and graces. The register's sense of who is alive.
+"""Which links (brokers, members of groups) are there: incarnations, leases, graces. The register's sense of who lives.
 
 A link is in one of three conditions:
 
@@ -117,7 +117,7 @@ class Roster(Generic[Address]):
         member.expires_at = now + self._lease_ms
         older = self._newest.get(name, link)
         self._newest[name] = link
-        return older if older != link and self._give_up(older) else ""
+        return older if older != link and self.give_up(older) else ""
 
     def hear(self, now: int, link: str) -> bool:
         """The link said something: its lease begins anew. False if it has to enlist first."""
@@ -151,8 +151,16 @@ class Roster(Generic[Address]):
         late = [link for link, member in self._members.items() if not member.dead and member.expires_at <= now]
         lapsed = [link for link in late if self._members[link].connected]
         for link in late:
-            self._give_up(link)
+            self.give_up(link)
         return lapsed
+
+    def give_up(self, link: str) -> bool:
+        """True if the link was not dead before."""
+        member = self._members.get(link)
+        if member is None or member.dead:
+            return False
+        member.connected, member.dead = False, True
+        return True
 
     def delay(self, late_ms: int) -> None:
         for member in self._members.values():
@@ -176,11 +184,3 @@ class Roster(Generic[Address]):
     def _make_absent(self, now: int, member: Member[Address]) -> None:
         member.connected, member.dead = False, False
         member.expires_at = now + self._closed_grace_ms
-
-    def _give_up(self, link: str) -> bool:
-        """True if the link was not dead before."""
-        member = self._members.get(link)
-        if member is None or member.dead:
-            return False
-        member.connected, member.dead = False, True
-        return True
