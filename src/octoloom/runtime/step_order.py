@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from octoloom.core import steps as names
 from octoloom.core.steps import Step
@@ -71,20 +72,22 @@ class _Graph:
             elif step.name in AT_RECEIVER:
                 heard[step.sender, step.number, step.member].setdefault(step.name, []).append(index)
         for phases in told.values():
-            self._join_phases([phases.get(name, []) for name in AT_SENDER])
+            self._join_phases(phases, AT_SENDER)
         for (sender, number, _), phases in heard.items():
+            arrival = self._join_phases(phases, AT_RECEIVER)
             # What is told twice was forwarded again to another coordinator: nobody has to wait for that.
-            firsts = [indexes[:1] for indexes in told.get((sender, number), {}).values()]
-            self._join_phases([sum(firsts, []), *(phases.get(name, []) for name in AT_RECEIVER)])
+            for first, *_ in told.get((sender, number), {}).values():
+                for second in arrival:
+                    self._join(HARD, first, second)
 
-    def _join_phases(self, phases: list[list[int]]) -> None:
-        taken = [indexes for indexes in phases if indexes]
-        for earlier, later in zip(taken, taken[1:], strict=False):
-            for first in earlier:
-                for second in later:
-                    # A cast may be buffered anew, for another reason; a file may be given twice. The first counts.
-                    if first == earlier[0] or earlier is phases[0]:
-                        self._join(HARD, first, second)
+    def _join_phases(self, phases: dict[str, list[int]], life: Sequence[str]) -> list[int]:
+        """Each phase after the first step of the one before: a cast may be buffered anew, a file may be given twice.
+        Answers the first phase."""
+        taken = [phases[name] for name in life if name in phases]
+        for earlier, later in pairwise(taken):
+            for second in later:
+                self._join(HARD, earlier[0], second)
+        return taken[0]
 
     def join_members(self) -> None:
         by_member: defaultdict[str, list[tuple[Step, int]]] = defaultdict(list)
@@ -93,7 +96,7 @@ class _Graph:
                 by_member[step.member].append((step, index))
         for mine in by_member.values():
             chain = [index for _, index in own_order(mine)]
-            for first, second in zip(chain, chain[1:], strict=False):
+            for first, second in pairwise(chain):
                 if first != second:
                     self._join(SOFT, first, second)
 
