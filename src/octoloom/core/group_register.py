@@ -185,11 +185,8 @@ class GroupRegister:
         """Gives back the time in which the register did not run (invariant 4)."""
         if self._deadline is None or now - self._deadline <= LATE_MS:
             return
-        late_ms = now - self._deadline
-        for name, group in self._groups.items():
-            group.delay(late_ms)
-            if name in self._due:
-                self._due[name] += late_ms
+        for group in self._groups.values():
+            group.delay(now - self._deadline)
         self._deadline = now
 
     def _note(self, now: int, name: str, group: RegisteredGroup) -> None:
