@@ -435,7 +435,7 @@ def test_a_bad_order_is_declined_and_the_member_stays(order: str) -> None:
     world = World()
     world.join("ada#1")
     world.switch("ada#1", order)
-    assert world.declined == [("ada#1", "bad-order")]
+    assert world.declined == [("ada#1", "bad-switch")]
     assert ("room", "ada#1") in world.connected
     assert world.shape() == "1: fifo ada"
 

@@ -123,7 +123,7 @@ class GroupRegister:
             return refused
         if not 0 < len(message.order) <= ORDER_MAX:
             detail = f"an order's name has 1 to {ORDER_MAX} characters: name another"
-            return [Decline(group, member, "bad-order", detail, ends=False)]
+            return [Decline(group, member, "bad-switch", detail, ends=False)]
         self._groups[group].order = message.order
         self._dirty[group] = None
         return []
