@@ -1,8 +1,9 @@
 """The register's memory: an SQLite file, synced before `save` returns.
 
-The directory of chains is one row, replaced whole; topics have tables of their own (`topic_store.py`). What is saved
-together is one transaction. Bodies are JSON, so that ``sqlite3 register.db 'select body from directory'`` shows them to
-people. The file is locked while it is open: of two registers on one file each would believe to be the only one.
+The directory of chains is one row, replaced whole; topics and ordered groups have tables of their own (`topic_store.py`
+and `group_store.py`). What is saved together is one transaction. Bodies are JSON, so that ``sqlite3 register.db 'select
+body from directory'`` shows them to people. The file is locked while it is open: of two registers on one file each
+would believe to be the only one.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from zlib import crc32
 
 import msgspec
 
+from octoloom.core import group_saved, log_saved
 from octoloom.core.errors import StoreError
-from octoloom.core.log_saved import LogSaved, Persist
 from octoloom.core.register_messages import Directory
+from octoloom.storage.group_store import GroupTables
 from octoloom.storage.topic_store import TopicTables
 
-SCHEMA_VERSION = 2
-CHAINS_ONLY_VERSION = 1
-"""A file of before there were topics; it is brought up to date when it is opened."""
+SCHEMA_VERSION = 3
+OLDER_VERSIONS = (1, 2)
+"""Files of before there were topics, and of before there were groups; they are brought up to date when opened."""
 APPLICATION_ID = 0x4F435230
+
+Step = log_saved.Persist | group_saved.Persist
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Directory)
@@ -40,6 +44,7 @@ class RegisterStore:
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot open the register's store {self.path}: {error}; is the path writable?") from error
         self._topics = TopicTables(self._database)
+        self._groups = GroupTables(self._database)
         try:
             self._prepare()
         except sqlite3.Error as error:
@@ -49,7 +54,7 @@ class RegisterStore:
             self._database.close()
             raise
 
-    def save(self, directory: Directory | None, steps: Sequence[Persist] = ()) -> None:
+    def save(self, directory: Directory | None, steps: Sequence[Step] = ()) -> None:
         """Replaces the directory, if there is a new one, and applies the steps. When this returns, all is on disk."""
         execute = self._database.execute
         try:
@@ -57,7 +62,8 @@ class RegisterStore:
             if directory is not None:
                 body = _encoder.encode(directory)
                 execute("REPLACE INTO directory (id, body, crc) VALUES (1, ?, ?)", (body, crc32(body)))
-            self._topics.save(steps)
+            self._topics.save([step for step in steps if isinstance(step, log_saved.Persist)])
+            self._groups.save([step for step in steps if isinstance(step, group_saved.Persist)])
             execute("COMMIT")
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
@@ -76,10 +82,17 @@ class RegisterStore:
         except (sqlite3.Error, msgspec.MsgspecError, TypeError) as error:
             raise self._unusable(error) from error
 
-    def load_log(self) -> LogSaved | None:
+    def load_log(self) -> log_saved.LogSaved | None:
         """What was saved of brokers and topics, or None in a new store."""
         try:
             return self._topics.load()
+        except (sqlite3.Error, msgspec.MsgspecError, StoreError) as error:
+            raise self._unusable(error) from error
+
+    def load_groups(self) -> group_saved.GroupsSaved | None:
+        """What was saved of ordered groups, or None in a new store."""
+        try:
+            return self._groups.load()
         except (sqlite3.Error, msgspec.MsgspecError, StoreError) as error:
             raise self._unusable(error) from error
 
@@ -98,7 +111,7 @@ class RegisterStore:
             self._upgrade()
         elif application != APPLICATION_ID:
             raise StoreError(f"{self.path} is not a register's store: name another file")
-        elif version == CHAINS_ONLY_VERSION:
+        elif version in OLDER_VERSIONS:
             self._upgrade()
         elif version != SCHEMA_VERSION:
             text = f"{self.path} has version {version}, this Octoloom knows {SCHEMA_VERSION}: use the one that wrote it"
@@ -109,6 +122,7 @@ class RegisterStore:
 
     def _upgrade(self) -> None:
         self._topics.create()
+        self._groups.create()
         self._database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _version(self) -> int:
@@ -117,5 +131,5 @@ class RegisterStore:
     def _unusable(self, reason: object) -> StoreError:
         if "locked" in str(reason):
             return StoreError(f"another register uses {self.path}: stop it, or name another file")
-        step = "put a backup in its place, or stop every link and broker, move the file away and start anew, empty"
+        step = "put a backup in its place, or stop all that use it, move the file away and start anew, empty"
         return StoreError(f"the register's store {self.path} is damaged ({reason}): {step}")
