@@ -61,7 +61,7 @@ class TakeState:
 class Dropped:
     """These bundles of one's own were not ordered before the coordinator was lost, and were not to be sent again."""
 
-    numbers: list[int]
+    bundles: list[Bundle]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Expelled:
     """The group has gone on without this member; it can only come back as somebody new."""
 
     epoch: int
-    unsure: list[int]
+    unsure: list[Bundle]
     """Bundles of one's own of which it is not known whether the others have them."""
 
 

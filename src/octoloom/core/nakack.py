@@ -1,8 +1,8 @@
 """NAKACK: every member gets every cast of a view, once, over a network that loses, doubles and reorders.
 
 A sender's casts are numbered. A receiver keeps what it got and sees the gaps; it asks for what it lacks, first its
-sender, then the others in turn, for any member can send it again. A cast is kept until it is *stable*, until all members
-have it: then nobody will ask for it any more, and whoever dies, no survivor lacks it.
+sender, then the others in turn, for any member can send it again. A cast is kept until it is *stable*, which means that
+all members have it: then nobody will ask for it any more, and whoever dies, no survivor lacks it.
 
 1. A cast is new once.
 2. What a member has, it can send again until it knows it to be stable.
@@ -143,6 +143,10 @@ class Nakack:
                 numbers = range(max(first, stream.stable + 1), min(last, first + ASKED_MAX, stream.last) + 1)
                 found.extend(stream.kept[number] for number in numbers if number in stream.kept)
         return found[:ASKED_MAX]
+
+    def get(self, wanted: Sequence[tuple[str, int]]) -> list[Cast]:
+        """Casts that are kept here for certain, since somebody in the view lacks them."""
+        return [self._streams[sender].kept[number] for sender, number in wanted]
 
     # Stability.
 

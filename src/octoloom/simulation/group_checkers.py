@@ -1,0 +1,276 @@
+"""What an ordered group promises, checked against full histories: who knew what when it said something.
+
+A bundle's *past* is all that its sender had been given or had said when it was cast. That is the dumb twin of every
+vector timestamp: sets, kept in full. Promises are checked as things happen, and once more when all has settled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from octoloom.core.group_effects import Deliver, InstallView
+from octoloom.core.group_messages import Cast, Part
+from octoloom.simulation.world import Broken
+
+if TYPE_CHECKING:
+    from octoloom.simulation.group_node import GroupNode
+    from octoloom.simulation.group_world import GroupWorld
+
+
+@dataclass(slots=True)
+class Stay:
+    """One member in one view: what it was given there, in order."""
+
+    epoch: int
+    given: list[str] = field(default_factory=list)
+    plain: list[str] = field(default_factory=list)
+    void: bool = False
+    """It went by before the member had the app's state, which covers it."""
+
+
+@dataclass(slots=True)
+class Life:
+    """One incarnation of a member."""
+
+    stays: list[Stay] = field(default_factory=list)
+    known: dict[str, None] = field(default_factory=dict)
+    """All that it was given in order, or said, in order."""
+    given: dict[str, None] = field(default_factory=dict)
+    here: dict[str, None] = field(default_factory=dict)
+    """What it knows of the view that it is in."""
+    has_state: bool = False
+
+
+@dataclass(slots=True)
+class Said:
+    """One bundle."""
+
+    sender: str
+    plain: bool
+    epochs: list[int] = field(default_factory=list)
+    """The views in which it was cast: more than one if a coordinator died with its cast."""
+    past: frozenset[str] = frozenset()
+    dropped: bool = False
+
+    @property
+    def epoch(self) -> int:
+        return self.epochs[-1] if self.epochs else 0
+
+
+class GroupChecker:
+    def __init__(self, cluster: GroupWorld) -> None:
+        self._cluster = cluster
+        self.lives: dict[str, Life] = {}
+        self.said: dict[str, Said] = {}
+        self.views: dict[int, tuple[list[str], str]] = {}
+        self._casts: dict[tuple[int, str, int], list[str]] = {}
+        """By epoch, sender and number: the bundles of a cast."""
+        self._directs: dict[tuple[str, str], list[str]] = {}
+        self._got: dict[tuple[str, str], int] = {}
+
+    def _life(self, name: str) -> Life:
+        return self.lives.setdefault(name, Life())
+
+    # What happens.
+
+    def on_app_sent(self, node: GroupNode, payload: str, plain: bool) -> None:
+        self.said[payload] = Said(node.name, plain)
+        self._cluster.world.tell(node.name, "says {}{}", payload, " (plain)" if plain else "")
+
+    def on_said(self, node: GroupNode, part: Part) -> None:
+        """A cast leaves its sender: here its past ends."""
+        if not isinstance(part, Cast) or (part.epoch, part.sender, part.number) in self._casts:
+            return
+        life = self._life(node.name)
+        payloads = [bundle.payload.decode() for bundle in part.bundles]
+        self._casts[part.epoch, part.sender, part.number] = payloads
+        for payload in payloads:
+            said = self.said[payload]
+            if said.epochs and (said.plain or not self._is_total(said.epoch)):
+                raise Broken(f"once: {payload} was cast in views {said.epoch} and {part.epoch}")
+            said.epochs.append(part.epoch)
+            if said.sender == node.name and (said.plain or not self._is_total(part.epoch)):
+                node.state.append(payload)
+            if said.sender == node.name and not self._is_total(part.epoch) and not said.plain:
+                said.past = frozenset(life.known)
+                life.known[payload] = life.here[payload] = None
+
+    def on_installed(self, node: GroupNode, installed: InstallView) -> None:
+        view = installed.view
+        known = self.views.setdefault(view.epoch, (view.names, view.order))
+        if known != (view.names, view.order):
+            raise Broken(f"views: view {view.epoch} is {known} and {(view.names, view.order)}")
+        life = self._life(node.name)
+        if life.stays and life.stays[-1].epoch >= view.epoch:
+            raise Broken(f"views: {node.name} goes from view {life.stays[-1].epoch} to {view.epoch}")
+        life.stays.append(Stay(view.epoch))
+        life.here.clear()
+
+    def on_state(self, node: GroupNode) -> None:
+        life = self._life(node.name)
+        life.has_state = True
+        life.given.update(dict.fromkeys(node.state))
+        for stay in life.stays[:-1]:
+            stay.void = True
+
+    def on_delivered(self, node: GroupNode, deliver: Deliver) -> None:
+        payload, life = deliver.bundle.payload.decode(), self._life(node.name)
+        said = self.said[payload]
+        stay = life.stays[-1]
+        self._cluster.world.tell(node.name, "is given {}{}", payload, " ‖" if deliver.concurrent else "")
+        if self.views[stay.epoch][0] == [node.name]:
+            said.epochs.append(stay.epoch)  # alone it casts to nobody
+        if payload in life.given or said.dropped:
+            raise Broken(f"once: {node.name} is given {payload} twice, or after it was dropped")
+        if stay.epoch not in said.epochs:
+            raise Broken(f"views: {node.name} is given {payload} of views {said.epochs} in view {stay.epoch}")
+        if said.sender == node.name and not self._is_total(stay.epoch):
+            raise Broken(f"others: {node.name} is given its own {payload}")
+        life.given[payload] = None
+        node.state.append(payload)
+        if said.plain:
+            stay.plain.append(payload)
+            return
+        order = self.views[stay.epoch][1]
+        if order == "causal":
+            self._check_causes(node.name, life, payload, said)
+            self._check_flags(node.name, life, payload, said, deliver)
+        if order != "none":
+            self._check_fifo(node.name, life, payload, said)
+        stay.given.append(payload)
+        life.known[payload] = life.here[payload] = None
+
+    def _check_causes(self, name: str, life: Life, payload: str, said: Said) -> None:
+        first = life.stays[0].epoch
+        for cause in said.past:
+            if cause not in life.known and first <= self.said[cause].epoch and self._was_in(name, cause):
+                raise Broken(f"causes: {name} is given {payload} before its cause {cause}")
+
+    def _was_in(self, name: str, payload: str) -> bool:
+        return name in self.views[self.said[payload].epoch][0]
+
+    def _check_flags(self, name: str, life: Life, payload: str, said: Said, deliver: Deliver) -> None:
+        epoch = life.stays[-1].epoch
+        told: set[str] = set()
+        for member, first, last in deliver.concurrent:
+            for number in range(first, last + 1):
+                told.update(self._casts.get((epoch, member, number), []))
+        told = {other for other in told if not self.said[other].plain}
+        true = {other for other in life.here if other not in said.past and self.said[other].sender != said.sender}
+        if told != true:
+            raise Broken(f"flags: {payload} at {name} is concurrent with {sorted(true)}, told {sorted(told)}")
+
+    def _check_fifo(self, name: str, life: Life, payload: str, said: Said) -> None:
+        """In one view a sender's bundles come in the order they were said, and none is left out."""
+        mine = [other for other in life.stays[-1].given if self.said[other].sender == said.sender]
+        if mine and _number(mine[-1]) >= _number(payload):
+            raise Broken(f"fifo: {name} is given {payload} after {mine[-1]}")
+
+    def on_dropped(self, payloads: list[str]) -> None:
+        for payload in payloads:
+            self.said[payload].dropped = True
+
+    def on_direct_sent(self, sender: str, to: str, payload: str) -> None:
+        self._directs.setdefault((sender, to), []).append(payload)
+
+    def on_direct(self, sender: str, to: str, payload: str) -> None:
+        got = self._got.get((sender, to), 0)
+        sent = self._directs.get((sender, to), [])
+        if got >= len(sent) or sent[got] != payload:
+            raise Broken(f"direct: {to} is told {payload} by {sender} in place of {sent[got : got + 1]}")
+        self._got[sender, to] = got + 1
+
+    def _is_total(self, epoch: int) -> bool:
+        return epoch in self.views and self.views[epoch][1] == "total"
+
+    # When all has settled.
+
+    def check_history(self) -> None:
+        self._check_views()
+        for epoch in self.views:
+            stays = [
+                (name, stay, at + 1 < len(life.stays))
+                for name, life in self.lives.items()
+                for at, stay in enumerate(life.stays)
+                if stay.epoch == epoch and not stay.void
+            ]
+            self._check_agreement(epoch, stays)
+
+    def _check_views(self) -> None:
+        """Who goes on from a view goes on to the same one."""
+        after: dict[int, int] = {}
+        for name, life in self.lives.items():
+            for one, other in zip(life.stays, life.stays[1:], strict=False):
+                if after.setdefault(one.epoch, other.epoch) != other.epoch:
+                    raise Broken(f"views: {name} goes from {one.epoch} to {other.epoch}, others to {after[one.epoch]}")
+
+    def _check_agreement(self, epoch: int, stays: list[tuple[str, Stay, bool]]) -> None:
+        for name, stay, went_on in stays:
+            for other, theirs, also_went_on in stays:
+                if name < other and went_on and also_went_on:
+                    self._check_same(epoch, (name, stay), (other, theirs))
+                if name < other and self._is_total(epoch):
+                    length = min(len(stay.given), len(theirs.given))
+                    if stay.given[:length] != theirs.given[:length]:
+                        raise Broken(f"total: in view {epoch} {name} has {stay.given}, {other} {theirs.given}")
+
+    def _check_same(self, epoch: int, one: tuple[str, Stay], other: tuple[str, Stay]) -> None:
+        """Two that went on from a view were given the same in it, or said it themselves."""
+        for (name, stay), (_, theirs) in ((one, other), (other, one)):
+            for payload in [*theirs.given, *theirs.plain]:
+                if payload not in self.lives[name].given and self.said[payload].sender != name:
+                    raise Broken(f"same: in view {epoch} {name} was not given {payload}, {other[0]} and {one[0]} differ")
+        if self._is_total(epoch) and one[1].given != other[1].given:
+            raise Broken(f"total: in view {epoch} {one[0]} has {one[1].given}, {other[0]} {other[1].given}")
+
+    def check_settled(self, nodes: list[GroupNode]) -> None:
+        """Faults are over: one view of all who live, and nothing that one of them said is lost."""
+        names = sorted(node.name for node in nodes)
+        for node in nodes:
+            view = node.core.view
+            if view is None or node.core.frozen or sorted(view.names) != names:
+                raise Broken(f"settled: {node.name} is in {view}, those who live are {names}")
+        epoch = nodes[0].core.view.epoch if nodes and nodes[0].core.view else 0
+        stays = [(node.name, self.lives[node.name].stays[-1], True) for node in nodes]
+        if any(node.core.view is None or node.core.view.epoch != epoch for node in nodes):
+            raise Broken("settled: those who live are in different views")
+        self._check_agreement(epoch, stays)
+        for node in nodes:
+            self._check_sent(node, nodes)
+        self._check_state(nodes)
+
+    def _check_sent(self, node: GroupNode, nodes: list[GroupNode]) -> None:
+        for payload, said in self.said.items():
+            if said.sender != node.name or said.dropped:
+                continue
+            if not said.epoch:
+                if len(nodes) > 1 and not self._said_alone(node.name):
+                    raise Broken(f"lost: {payload} never left {node.name}")
+                continue
+            for other in nodes:
+                is_own = other is node and (said.plain or not self._is_total(said.epoch))
+                if self._was_in(other.name, payload) and not is_own and payload not in self.lives[other.name].given:
+                    raise Broken(f"lost: {payload} did not reach {other.name}")
+        for other in nodes:
+            got, sent = self._got.get((node.name, other.name), 0), self._directs.get((node.name, other.name), [])
+            if got < len(sent):
+                raise Broken(f"direct: {sent[got]} did not reach {other.name}")
+
+    def _said_alone(self, name: str) -> bool:
+        """A member that is alone in a view says what it says to nobody."""
+        return any(self.views[stay.epoch][0] == [name] for stay in self.lives[name].stays)
+
+    def _check_state(self, nodes: list[GroupNode]) -> None:
+        if not self._cluster.settings.wants_state:
+            return
+        for node in nodes:
+            if not self.lives[node.name].has_state:
+                raise Broken(f"state: {node.name} never got one")
+            if sorted(node.state) != sorted(nodes[0].state):
+                differ = sorted(set(node.state) ^ set(nodes[0].state))
+                raise Broken(f"state: {node.name} and {nodes[0].name} differ in {differ}")
+
+
+def _number(payload: str) -> int:
+    return int(payload.rpartition(":")[2])
