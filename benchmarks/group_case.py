@@ -65,6 +65,8 @@ class FailoverCase(msgspec.Struct, frozen=True, kw_only=True):
     before_s: float = 3.0
     after_s: float = 8.0
     drain_s_max: float = 20.0
+    stuck_s_max: float = 10.0
+    """How late a sender may be that goes on after the failover before it counts as stuck."""
 
     @property
     def count(self) -> int:

@@ -36,7 +36,8 @@ class Received(Protocol):
 class Room(Protocol):
     """What is used of our group."""
 
-    view: Any
+    @property
+    def view(self) -> Any: ...
 
     async def to_others(self, body: bytes) -> object: ...
     async def send_many(self, bodies: list[bytes]) -> object: ...
@@ -134,12 +135,13 @@ class Obedient:
                 await self._send_paced(notes, count, padding, told["period_us"] / 1e6)
             elif notes.own is not None:
                 while notes.sent < count and time.monotonic() < end:
-                    await self._room.to_others(self._bodies(notes, 1, padding)[0])
+                    await self._send_one(notes, padding)
                     await notes.own.get()
             else:
                 while notes.sent < count and time.monotonic() < end:
                     together = min(SENT_TOGETHER, count - notes.sent)
                     await self._room.send_many(self._bodies(notes, together, padding))
+                    notes.sent += together
                     # Even where nothing slows the sender down, others get their turn.
                     await asyncio.sleep(0)
         except Exception as error:
@@ -151,11 +153,14 @@ class Obedient:
         began = time.monotonic()
         while notes.sent < count:
             await asyncio.sleep(max(began + notes.sent * period_s - time.monotonic(), 0))
-            await self._room.to_others(self._bodies(notes, 1, padding)[0])
+            await self._send_one(notes, padding)
+
+    async def _send_one(self, notes: Notes, padding: bytes) -> None:
+        await self._room.to_others(self._bodies(notes, 1, padding)[0])
+        notes.sent += 1
 
     def _bodies(self, notes: Notes, count: int, padding: bytes) -> list[bytes]:
         now, pack, run, me, first = time.monotonic_ns(), HEADER.pack, notes.run, self._number, notes.sent
-        notes.sent += count
         return [pack(run, me, number, now) + padding for number in range(first, first + count)]
 
 

@@ -42,8 +42,6 @@ from group_deliveries import Deliveries
 JOIN_S_MAX = 60.0
 ANSWER_S_MAX = 30.0
 STOP_S_MAX = 5.0
-STUCK_S_MAX = 10.0
-"""How late a sender may be that goes on after a failover before it counts as stuck."""
 VIEW_PAUSE_S = 0.05
 SAID_MAX = 10_000
 
@@ -117,8 +115,9 @@ class Member:
 class Members:
     """A running group."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, drain_s_max: float = DRAIN_S_MAX) -> None:
         self._folder = folder
+        self._drain_s_max = drain_s_max
         self._all: list[Member] = []
         self._runs = 0
         folder.mkdir(parents=True, exist_ok=True)
@@ -154,9 +153,9 @@ class Members:
         how = {"size": case.size, "count": case.count, "millis": round(case.seconds * 1000)}
         for member in senders.values():
             member.tell("send", one_at_a_time=one_at_a_time, **how)
-        longest = case.seconds + DRAIN_S_MAX
+        longest = case.seconds + ANSWER_S_MAX
         sent = {number: int(member.answer("sent", longest)["count"]) for number, member in senders.items()}
-        return self._collect(self._all, sum(sent.values()), DRAIN_S_MAX), sent
+        return self._collect(self._all, sum(sent.values()), self._drain_s_max), sent
 
     def failover(self, case: FailoverCase) -> Failover:
         self._expect()
@@ -169,7 +168,7 @@ class Members:
         coordinator.kill()
         killed_ns = time.monotonic_ns()
         sent, ends, stuck = {}, [], 0
-        deadline = time.monotonic() + case.after_s + STUCK_S_MAX
+        deadline = time.monotonic() + case.after_s + case.stuck_s_max
         for number, member in senders.items():
             try:
                 said = member.answer("sent", deadline - time.monotonic())
