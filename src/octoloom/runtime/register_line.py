@@ -1,7 +1,7 @@
 """A line to the register that is kept up: dialled for ever, with a greeting first and beats after it.
 
-Links, brokers and whoever only follows have the same line and say different things on it. While no register answers
-they keep what they were told last: the data path needs no register as long as nobody dies.
+Links, brokers, members of groups and whoever only follows have the same line and say different things on it. While no
+register answers they keep what they were told last: the data path needs no register as long as nobody dies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ WARN_AT_MS = 160
 """The delay at which the operator is told; it comes by once per outage."""
 CONNECT_TIMEOUT_S = 2.0
 
-FINAL = ("outdated", "bad-link")
+FINAL = (
+    *("outdated", "bad-link"),
+    *("expelled", "other-order", "other-transport", "bad-group", "bad-member", "bad-address", "bad-order"),
+)
 """Refusals that asking again does not change: the line then stays down."""
 
 _log = logging.getLogger("octoloom.link")
@@ -52,10 +55,12 @@ class RegisterLine:
         self._lost = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
         self._answered = False
+        self._ended = False
 
     def start(self) -> None:
         """Begins to connect; needs a running loop."""
         if self.task is None:
+            self._ended = False
             self.task = asyncio.get_running_loop().create_task(self._keep_connected())
 
     async def stop(self) -> None:
@@ -67,6 +72,12 @@ class RegisterLine:
         if self.connection is not None:
             self.connection.close()
 
+    def end(self) -> None:
+        """Does not dial again: there is nothing to come back for. What is connected stays so until it is hung up on."""
+        self._ended = True  # a cancel alone is lost if it meets a dial that has just succeeded
+        if self.task is not None:
+            self.task.cancel()
+
     def say(self, message: Request) -> bool:
         """Sends a message. False while there is no connection: then it is lost, and to be said again."""
         if self.connection is None:
@@ -77,7 +88,7 @@ class RegisterLine:
     async def _keep_connected(self) -> None:
         loop = asyncio.get_running_loop()
         delay_ms = RETRY_FIRST_MS
-        while True:
+        while not self._ended:
             self._answered = False
             self._lost.clear()
             with contextlib.suppress(OSError, TimeoutError):
@@ -117,8 +128,8 @@ class RegisterLine:
         for body in frames:
             answer = decode_answer(body)
             if isinstance(answer, Declined):
-                if answer.code in FINAL and self.task is not None:
-                    self.task.cancel()
+                if answer.code in FINAL:
+                    self.end()
             else:
                 self._answered = True
             self._on_answer(answer)
