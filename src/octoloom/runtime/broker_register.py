@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from octoloom.core.group_messages import GroupList, GroupView
 from octoloom.core.log_messages import (
     Admin,
     AdminDone,
@@ -121,7 +122,7 @@ class BrokerRegisterClient:
             case Declined():
                 if self._on_declined is not None:
                     self._on_declined(answer)
-            case Directory():
-                pass  # of chains: not asked for
+            case Directory() | GroupView() | GroupList():
+                pass  # of chains and groups: not asked for
             case _:
                 self._on_message(answer)

@@ -1,9 +1,9 @@
-"""The register's server: moves bytes between sockets, the store and two cores, which decide everything.
+"""The register's server: moves bytes between sockets, the store and three cores, which decide everything.
 
-Links and brokers come in by one port, and so do Kafka clients that look for a leader: a Kafka request begins with the
-high byte of a small number, 0, and our own messages with a MessagePack map.
+Links, brokers and members of groups come in by one port, and so do Kafka clients that look for a leader: a Kafka
+request begins with the high byte of a small number, 0, and our own messages with a MessagePack map.
 
-Inputs of one tick are gathered: what both cores want to be durable is one transaction, and what they have to say is
+Inputs of one tick are gathered: what the cores want to be durable is one transaction, and what they have to say is
 said after it.
 """
 
@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 
 from octoloom.core.errors import ProtocolError, StoreError, UsageError
+from octoloom.core.group_messages import AskGroups, EnlistMember, GroupView
+from octoloom.core.group_register import GroupRegister, GroupRegisterConfig
 from octoloom.core.log_messages import AskLog, EnlistBroker, LogDirectory
 from octoloom.core.log_register import LogConfig, LogRegister
 from octoloom.core.register import Register, RegisterConfig
@@ -22,9 +24,10 @@ from octoloom.core.register_messages import Ask, Directory, Enlist
 from octoloom.runtime.frames import FramedConnection
 from octoloom.runtime.register_chains import ChainDesk
 from octoloom.runtime.register_desk import Desk, decline
+from octoloom.runtime.register_groups import GroupDesk
 from octoloom.runtime.register_kafka import RegisterKafka
 from octoloom.runtime.register_logs import LogDesk
-from octoloom.storage.register_store import RegisterStore
+from octoloom.storage.register_store import RegisterStore, Step
 from octoloom.wire.register import REQUEST_FRAME_MAX, Request, decode_request
 
 CONNECTIONS_MAX = 4000
@@ -51,8 +54,10 @@ class RegisterServer:
         port: int = 0,
         log_config: LogConfig | None = None,
         auto_create: bool = True,
+        group_config: GroupRegisterConfig | None = None,
     ) -> None:
         self._config = config
+        self._group_config = group_config or _like(config)
         self._log_config = log_config or LogConfig()
         self._auto_create = auto_create
         self._store_path = store_path
@@ -74,8 +79,11 @@ class RegisterServer:
         """Makes the cores, with what the store knows."""
         saved = self._store.load() if self._store is not None else None
         saved_log = self._store.load_log() if self._store is not None else None
+        saved_groups = self._store.load_groups() if self._store is not None else None
         self._chains = ChainDesk(Register(self._config, saved, now_ms()), self._on_due)
         self._logs = LogDesk(LogRegister(self._log_config, saved_log, now_ms()), self._on_due)
+        self._groups = GroupDesk(GroupRegister(self._group_config, saved_groups, now_ms()), self._on_due)
+        self._desks: tuple[Desk, ...] = (self._chains, self._logs, self._groups)
 
     @property
     def port(self) -> int:
@@ -92,6 +100,9 @@ class RegisterServer:
 
     def log_directory(self) -> LogDirectory:
         return self._logs.core.directory()
+
+    def groups(self) -> list[GroupView]:
+        return self._groups.core.views()
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -112,7 +123,7 @@ class RegisterServer:
         self._set_timer()
 
     async def stop(self) -> None:
-        """Hangs up on everybody. Links and brokers go on with what they were told."""
+        """Hangs up on everybody. Links, brokers and members go on with what they were told."""
         self._flush()
         self._hang_up()
         if self._server is not None:
@@ -154,7 +165,7 @@ class RegisterServer:
         self._connections.pop(connection, None)
         if self._kafka is not None:
             self._kafka.on_closed(connection)
-        for desk in (self._chains, self._logs):
+        for desk in self._desks:
             desk.on_closed(now_ms(), connection)
         self._set_timer()
 
@@ -167,12 +178,18 @@ class RegisterServer:
             case AskLog(follow):
                 if self._flush():
                     self._logs.on_ask(connection, follow)
+            case AskGroups():
+                if self._flush():
+                    self._groups.on_ask(connection)
             case Enlist():
                 self._enter(connection, self._chains)
                 self._chains.on_enlist(now, connection, request)
             case EnlistBroker():
                 self._enter(connection, self._logs)
                 self._logs.on_enlist(now, connection, request)
+            case EnlistMember():
+                self._enter(connection, self._groups)
+                self._groups.on_enlist(now, connection, request)
             case _:
                 desk = self._connections[connection]
                 if desk is None:
@@ -181,7 +198,7 @@ class RegisterServer:
 
     def _enter(self, connection: FramedConnection, desk: Desk) -> None:
         if self._connections[connection] not in (None, desk):
-            raise ProtocolError("enlisted-twice", "a connection is a link's or a broker's, not both")
+            raise ProtocolError("enlisted-twice", "a connection is a link's, a broker's or a member's, and stays it")
         self._connections[connection] = desk
 
     # What comes out.
@@ -196,15 +213,18 @@ class RegisterServer:
         self._due = False
         if self.failed is not None and self.failed.done():
             return False
-        directory, steps = self._chains.unsaved, self._logs.unsaved
+        self._groups.settle(now_ms())
+        directory = self._chains.unsaved
+        steps: list[Step] = [*self._logs.unsaved, *self._groups.unsaved]
         if self._store is not None and (directory is not None or steps):
             try:
                 self._store.save(directory, steps)
             except StoreError as error:
                 self._fail(error)
                 return False
-        self._chains.tell()
-        self._logs.tell()
+        for desk in self._desks:
+            desk.tell()
+        self._set_timer()
         return True
 
     def _fail(self, error: StoreError) -> None:
@@ -221,7 +241,7 @@ class RegisterServer:
 
     def _set_timer(self) -> None:
         serving = self._server is not None and self._server.is_serving()
-        deadlines = (self._chains.deadline(), self._logs.deadline()) if serving else ()
+        deadlines = [desk.deadline() for desk in self._desks] if serving else []
         deadline = min((at for at in deadlines if at is not None), default=None)
         if deadline == self._timer_at:
             return
@@ -236,8 +256,13 @@ class RegisterServer:
     def _on_timer(self) -> None:
         self._timer = self._timer_at = None
         now = now_ms()
-        for desk in (self._chains, self._logs):
+        for desk in self._desks:
             deadline = desk.deadline()
             if deadline is not None and deadline <= now:
                 desk.on_time(now)
         self._set_timer()
+
+
+def _like(config: RegisterConfig) -> GroupRegisterConfig:
+    """Members of groups are given up as links are."""
+    return GroupRegisterConfig(config.beat_ms, config.lease_ms, config.closed_grace_ms, config.suspect_ms)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from octoloom.core.errors import OctoloomError, ProtocolError, UsageError
+from octoloom.core.group_messages import AskGroups, GroupList
 from octoloom.core.log_messages import AskLog, LogDirectory
 from octoloom.core.register_messages import Ask, Declined, Directory, Enlist, ToRegister
 from octoloom.runtime.frames import FramedConnection, split_address
 from octoloom.runtime.register_line import RegisterLine
 from octoloom.wire.register import REGISTER_FRAME_MAX, Answer, Request, decode_answer, encode_frame
 
-Told = TypeVar("Told", Directory, LogDirectory)
+Told = TypeVar("Told", Directory, LogDirectory, GroupList)
 
 
 class RegisterClient:
@@ -76,6 +77,11 @@ async def ask(address: str, timeout_s: float = 3.0) -> Directory:
 async def ask_log(address: str, timeout_s: float = 3.0) -> LogDirectory:
     """What the register at `address` knows of brokers and topics, once; for commands."""
     return await _ask(address, AskLog(), LogDirectory, timeout_s)
+
+
+async def ask_groups(address: str, timeout_s: float = 3.0) -> GroupList:
+    """Which ordered groups the register at `address` knows, once; for commands."""
+    return await _ask(address, AskGroups(), GroupList, timeout_s)
 
 
 async def _ask(address: str, question: Request, wanted: type[Told], timeout_s: float) -> Told:

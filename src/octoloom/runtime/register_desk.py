@@ -1,4 +1,4 @@
-"""What the register's two desks share: one speaks with links about chains, the other with brokers about topics.
+"""What the register's desks share. They speak with links about chains, brokers about topics, and members about groups.
 
 A desk hands what comes in to its core and gathers what comes out. The server saves what all desks have gathered in a
 tick in one transaction, and then has each tell it: nothing that is not durable is ever told.
@@ -18,7 +18,7 @@ BUFFERED_MAX = 64 * 1024 * 1024
 
 class Desk(Protocol):
     def on_request(self, now: int, connection: FramedConnection, request: Request) -> None:
-        """Something that only a link or broker says that has enlisted here. Raises `ProtocolError` otherwise."""
+        """Something that only who has enlisted here says. Raises `ProtocolError` otherwise."""
 
     def on_closed(self, now: int, connection: FramedConnection) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from octoloom.core.errors import ProtocolError
+from octoloom.core.group_messages import MemberToRegister, RegisterToMember
 from octoloom.core.log_messages import AskLog, BrokerToRegister, RegisterToBroker
 from octoloom.core.register_messages import FromRegister, ToRegister
 from octoloom.wire.framing import frame
@@ -14,9 +15,9 @@ REGISTER_FRAME_MAX = 64 * 1024 * 1024
 REQUEST_FRAME_MAX = 16 * 1024 * 1024
 """The longest request names every partition of a broker: about 4 MiB for a hundred thousand of them."""
 
-Request = ToRegister | BrokerToRegister | AskLog
-"""From links, brokers, and whoever asks."""
-Answer = FromRegister | RegisterToBroker
+Request = ToRegister | BrokerToRegister | MemberToRegister | AskLog
+"""From links, brokers, members of groups, and whoever asks."""
+Answer = FromRegister | RegisterToBroker | RegisterToMember
 
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)
