@@ -58,14 +58,13 @@ class Row:
 
     def spans(self) -> Iterator[tuple[str, str]]:
         """(text, style), without the blanks at the end."""
-        end = len(str(self))
-        column = 0
+        end, column = len(str(self)), 0
         for style, signs in groupby(zip(self._cells, self._styles, strict=True), key=lambda cell: cell[1]):
+            if column >= end:
+                return
             text = "".join(sign for sign, _ in signs)
             yield text[: end - column], style
             column += len(text)
-            if column >= end:
-                return
 
     def __str__(self) -> str:
         return "".join(self._cells).rstrip()
