@@ -110,6 +110,7 @@ def test_faults_equal_those_of_a_slow_count() -> None:
         ([GOOD, OTHER_ORDER], 0),
         ([SWAPPED, GOOD], 2),
         ([LOST, GOOD], 2),
+        ([SWAPPED, OTHER_ORDER], 0),
         ([GOOD[:4], [*GOOD[:4], (1, 3)]], 4),
         ([SWAPPED[:3], LOST], 2),
     ],
@@ -136,6 +137,7 @@ def test_two_short_members_that_differ_are_found_beside_a_long_one() -> None:
         ((10, 20, 30, 31, 52, 60), 21),
         ((1, 30, 31, 60), 29),
         ((1, 24, 25, 26, 55, 60), 29),
+        ((1, 20, 25, 30, 40, 50, 60), 10),
         ((10, 20), 40),
         ((10, 20, 30), 30),
         ((), 35),
@@ -179,6 +181,14 @@ def test_latency_is_of_the_sender_s_own_deliveries() -> None:
     assert found.messages == 101
     assert found.p50_ms == pytest.approx(0.051)
     assert found.p99_ms == pytest.approx(0.100)
+
+
+def test_a_sender_that_is_told_of_another_s_messages_late_is_not_slower_for_it() -> None:
+    rows = [(sender, number, 0, 1 * MS if sender == 1 else 9 * MS) for number in range(50) for sender in (1, 2)]
+    mirrored = [(sender, number, 0, 10 * MS - at) for sender, number, _, at in rows]
+    found = latency([Deliveries.of(rows), Deliveries.of(rows), Deliveries.of(mirrored)], {1: 50, 2: 50})
+    assert found.messages == 100
+    assert found.p99_ms == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("bad", [LOST, TWICE, SWAPPED, OTHER_ORDER, FORGED])
