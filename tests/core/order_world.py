@@ -79,6 +79,11 @@ class Twin:
         self.past: list[Id] = []
         self.waiting: list[Id] = []
 
+    def copy(self) -> Twin:
+        twin = Twin(self.causes)
+        twin.past, twin.waiting = self.past.copy(), self.waiting.copy()
+        return twin
+
     def take(self, cast: Id) -> list[tuple[Id, list[Id]]]:
         """The casts that may be delivered now, in turn, each with those of its past that it is concurrent with."""
         self.waiting.append(cast)

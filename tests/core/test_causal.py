@@ -206,6 +206,56 @@ def test_raise_delivers_a_chain_in_any_sequence_of_arrival() -> None:
         assert members[3].ids() == [id_of(cast) for cast in casts]
 
 
+def test_raise_against_full_histories() -> None:
+    """A cast is taken if neither it nor what it would release has anything concurrent in the past."""
+    refused = 0
+    for seed in range(300):
+        run = Run(seed, "causal")
+        run.to_the_end(sends=12)
+        reader, twin = (
+            Site("causal", "z", [*(site.me for site in run.sites), "z"], concurrent="raise"),
+            Twin(run.causes),
+        )
+        casts = [cast for site in run.sites for cast in site.sent]
+        for cast in run.dice.sample(casts, len(casts)):
+            would, before = twin.copy(), (reader.ids(), reader.order.held, reader.order.waits_for())
+            is_wrong = any(each not in run.causes[id_of(cast)] for each in twin.past)
+            is_wrong = any(found for _, found in would.take(id_of(cast))) or is_wrong
+            try:
+                reader.take(Cast(1, cast.sender, cast.number, [], [*cast.stamp, 0]))
+            except ConcurrentMessages as error:
+                assert is_wrong
+                check_pair(error, run.causes)
+                assert (reader.ids(), reader.order.held, reader.order.waits_for()) == before
+                refused += 1
+            else:
+                assert not is_wrong
+                twin = would
+                assert sorted(reader.ids()) == sorted(twin.past)
+                assert reader.order.held == len(twin.waiting)
+    assert refused > 300
+
+
+def check_pair(error: ConcurrentMessages, causes: dict[Id, frozenset[Id]]) -> None:
+    assert error.later != error.earlier
+    assert error.earlier not in causes[error.later]
+    assert error.later not in causes[error.earlier]
+
+
+def test_forged_casts_that_look_like_the_next() -> None:
+    a, b, c = sites("causal")
+    one = a.send()
+    b.take(one)
+    answer = b.send()
+    c.take(answer)
+    # The same number again, now with a stamp that lacks nothing.
+    with pytest.raises(ProtocolError, match="old-number"):
+        c.take(Cast(1, "b", 1, [], [0, 1, 0]))
+    with pytest.raises(ProtocolError, match="own-cast"):
+        c.take(Cast(1, "c", 1, [], [0, 0, 1]))
+    assert (c.take(one), c.order.held, c.send().stamp) == (["a1", "b1"], 0, [1, 1, 1])
+
+
 def test_the_steps_name_what_is_concurrent() -> None:
     told: list[Step] = []
     a, b, _ = sites("causal")
