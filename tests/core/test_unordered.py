@@ -44,6 +44,9 @@ def test_what_must_be_remembered_is_bounded() -> None:
     with pytest.raises(TooManyHeld, match="a's cast 1 is missing"):
         b.take(casts[5])
     assert b.take(casts[0], casts[1], casts[5], casts[3]) == ["a1", "a2", "a6", "a4"]
+    # The hole is closed, so there is room again.
+    more = [a.send() for _ in range(3)]
+    assert b.take(more[2], more[1], more[0]) == ["a9", "a8", "a7"]
 
 
 def test_the_steps() -> None:
