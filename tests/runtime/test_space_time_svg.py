@@ -45,9 +45,11 @@ def test_one_line_for_each_member_and_one_arrow_for_each_delivery(order: str, ev
 def test_arrows_lead_from_the_lifeline_of_the_sender_downward_to_that_of_the_receiver() -> None:
     diagram = space_time(lunch("causal"))
     x = [float(line.get("x1", "")) for line in elements(diagram, "line", "lifeline")]
+    sent = [(float(point.get("cx", "")), float(point.get("cy", ""))) for point in elements(diagram, "circle", "sent")]
     ways = Counter[tuple[int, int]]()
     for arrow in elements(diagram, "path", "message"):
         x1, y1, x2, y2 = ends(arrow)
+        assert (x1, y1) in sent
         assert y1 < y2
         ways[x.index(x1), min(range(3), key=lambda place: abs(x[place] - x2))] += 1
     assert ways == {(0, 1): 2, (0, 2): 2, (1, 0): 2, (1, 2): 2, (2, 0): 1, (2, 1): 1}

@@ -56,6 +56,14 @@ def test_any_order_of_the_lines_tells_the_same(dice: random.Random, skews: list[
     found = flat(shuffled)
     assert sorted(map(repr, found)) == sorted(map(repr, steps))
     assert_causal(found)
+    for member in skew_ms:  # what a member knows only grows
+        counts = [sum(step.vector.values()) for step in found if step.member == member and len(step.vector) == 3]
+        assert counts == sorted(counts)
+
+
+def test_a_clock_that_goes_back_does_not_put_a_delivery_before_its_arrival() -> None:
+    steps = [Step(DELIVERED, "bob", "ada", 1, at_ms=4), Step(RECEIVED, "bob", "ada", 1, at_ms=5)]
+    assert [step.name for step in flat(steps)] == [RECEIVED, DELIVERED]
 
 
 def test_a_view_is_one_place_for_all() -> None:

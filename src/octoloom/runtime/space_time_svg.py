@@ -195,7 +195,7 @@ class _Picture:
                 x += 60 + int(width_of(words) * 6.2)
         if self._diagram.left_out:
             text = f"{self._diagram.left_out:,} earlier marks are left out"
-            yield f'<text class="legend" x="{LEFT - 4}" y="16">{text}</text>'
+            yield f'<text class="legend" x="{x}" y="{y}">{text}</text>'
         if self._diagram.is_timed:
             yield f'<text class="time" x="{LEFT - 18}" y="{self._begin - 8}">s</text>'
 
