@@ -21,7 +21,7 @@ from servers import HOST, free_ports
 JAR = Path(os.environ.get("JGROUPS_JAR", "/usr/share/java/jgroups.jar"))
 HOME = Path(__file__).parent / "peers" / "jgroups"
 PROGRAM = "GroupMember"
-HEAP = "512m"
+HEAP = "1g"
 COMPILE_S_MAX = 120.0
 INSTALL = {
     "java": "apt-get install default-jdk-headless",
