@@ -35,7 +35,7 @@ def test_what_became_of_a_message() -> None:
     ("step", "expected"),
     [
         (Step(SENT, ADA, ADA, 1), Words("ada:1", "", [], "")),
-        (Step(ORDERED, ADA, BOB, 1, text="hi"), Words("bob:1", "ordered", [], "")),
+        (Step(ORDERED, ADA, BOB, 1, text="hi"), Words("bob:1", '"hi" ordered', [], "")),
         (Step(USER_ADDED, ADA, BOB, vector={ADA: 0, BOB: 3}), Words("bob", "added", [], "(0,3)")),
         (Step(PATH_CREATED, ADA, BOB, 2, text="path 2"), Words("bob:2", "", [("path 2", "")], "")),
         (Step(CONCURRENT, ADA, BOB, 2, text="with 3"), Words("bob:2", "", [("‖ concurrent", "concurrent")], "")),

@@ -143,7 +143,7 @@ def test_a_lifeline_lasts_as_long_as_its_member() -> None:
         " ╪══ view 5: ada, cy  (+ cy, − bob) ════════════════════════════════════",
         " │           │",
         ' │           ◇      cy:1 "hi" to the coordinator',
-        " ◆┄┄┄┄┄┄┄┄┄┄┄┤      cy:1 ordered",
+        ' ◆┄┄┄┄┄┄┄┄┄┄┄┤      cy:1 "hi" ordered',
         ' ▶           │      cy:1 "hi"',
         ' ├┄┄┄┄┄┄┄┄┄┄┄▶      cy:1 "hi"',
     ]

@@ -42,8 +42,6 @@ def test_later_signs_cover_earlier_ones_and_none_stands_beyond_the_end() -> None
     assert row.put(6, "abc") == 9
     row.put(-1, "x")
     assert str(row) == "│ 日本ab"
-    assert row.is_blank(1)
-    assert not row.is_blank(0)
     assert list(row.spans()) == [("│", "line"), (" ", ""), ("日本", "text"), ("ab", "")]
 
 
@@ -52,3 +50,11 @@ def test_spans_end_where_the_signs_do() -> None:
     row.put(2, "ab ", "bold")
     assert list(row.spans()) == [("  ", ""), ("ab", "bold")]
     assert list(Row(3).spans()) == []
+
+
+def test_a_line_passes_behind_what_stands_there() -> None:
+    row = Row(8)
+    row.put(3, "│", "line")
+    row.fill(-2, 20, "┄", "flight")
+    assert str(row) == "┄┄┄│┄┄┄┄"
+    assert list(row.spans()) == [("┄┄┄", "flight"), ("│", "line"), ("┄┄┄┄", "flight")]

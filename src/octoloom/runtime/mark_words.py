@@ -44,7 +44,7 @@ DOINGS = {
     Kind.ADDED: "added",
 }
 
-QUOTING = (Kind.SENT, Kind.FORWARDED, Kind.DELIVERED, Kind.HELD)
+QUOTING = (Kind.SENT, Kind.FORWARDED, Kind.ORDERED, Kind.DELIVERED, Kind.HELD)
 UNCHANGED = (Kind.HELD, Kind.RECEIVED, Kind.RELEASED)
 """Kinds of marks after which the vector is what it was."""
 

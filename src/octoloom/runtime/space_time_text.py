@@ -120,8 +120,7 @@ class _Page:
         for member in self._places:
             if member not in self._alive:
                 self._held[member].clear()
-        for column in range(self._left, self._width):
-            row.put(column, "═", "view")
+        row.put(self._left, "═" * (self._width - self._left), "view")
         for member, place in self._places.items():
             if member in self._alive:
                 row.put(place, "╪", "view")
@@ -194,9 +193,7 @@ class _Page:
         else:
             begin, stop = end, source
             row.put(source, "┤", "flight")
-        for column in range(begin, stop):
-            if row.is_blank(column):
-                row.put(column, "┄", "flight")
+        row.fill(begin, stop, "┄", "flight")
 
     # What the signs mean.
 

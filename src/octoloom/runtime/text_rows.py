@@ -13,6 +13,8 @@ from itertools import groupby
 
 def cells(text: str) -> list[str]:
     """What stands in each column. The second of a wide sign's is empty."""
+    if text.isascii():
+        return list(text)
     found: list[str] = []
     for sign in text:
         if unicodedata.category(sign) in ("Mn", "Me", "Cf"):
@@ -53,8 +55,11 @@ class Row:
             column += 1
         return column
 
-    def is_blank(self, column: int) -> bool:
-        return self._cells[column] == " "
+    def fill(self, begin: int, end: int, sign: str, style: str = "") -> None:
+        """A line from one column up to another; it passes behind what stands there."""
+        for column in range(max(begin, 0), min(end, len(self._cells))):
+            if self._cells[column] == " ":
+                self._cells[column], self._styles[column] = sign, style
 
     def spans(self) -> Iterator[tuple[str, str]]:
         """(text, style), without the blanks at the end."""
