@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -148,3 +149,8 @@ def test_too_many_members() -> None:
     with pytest.raises(UsageError, match="65 members are too many for a picture: name some with --members"):
         svg(space_time(steps))
     assert len(elements(space_time(steps, members=["m1", "m2"]), "line", "lifeline")) == 2
+
+
+def test_the_picture_of_the_docs_is_what_is_drawn() -> None:
+    page = Path(__file__).parents[2] / "docs" / "lunch.svg"
+    assert page.read_text(encoding="utf-8") == svg(space_time(lunch("causal")), "The slides' lunch in causal order")

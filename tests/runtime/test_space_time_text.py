@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,8 @@ def drawn(steps: list[Step], width: int = 100, members: list[str] | None = None,
 
 def test_lunch_in_causal_order() -> None:
     assert drawn(lunch("causal")) == CAUSAL.strip("\n")
+    page = Path(__file__).parents[2] / "docs" / "traces.md"
+    assert CAUSAL in page.read_text(encoding="utf-8")
 
 
 def test_lunch_without_an_order_and_without_room() -> None:
