@@ -55,12 +55,10 @@ class RegisterLine:
         self._lost = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
         self._answered = False
-        self._ended = False
 
     def start(self) -> None:
         """Begins to connect; needs a running loop."""
         if self.task is None:
-            self._ended = False
             self.task = asyncio.get_running_loop().create_task(self._keep_connected())
 
     async def stop(self) -> None:
@@ -74,7 +72,6 @@ class RegisterLine:
 
     def end(self) -> None:
         """Does not dial again: there is nothing to come back for. What is connected stays so until it is hung up on."""
-        self._ended = True  # a cancel alone is lost if it meets a dial that has just succeeded
         if self.task is not None:
             self.task.cancel()
 
@@ -88,12 +85,13 @@ class RegisterLine:
     async def _keep_connected(self) -> None:
         loop = asyncio.get_running_loop()
         delay_ms = RETRY_FIRST_MS
-        while not self._ended:
+        while True:
             self._answered = False
             self._lost.clear()
             with contextlib.suppress(OSError, TimeoutError):
-                dial = loop.create_connection(self._protocol, self._host, self._port)
-                await asyncio.wait_for(dial, CONNECT_TIMEOUT_S)
+                # Not wait_for: before Python 3.12 it loses a cancel that meets a dial which has just succeeded.
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    await loop.create_connection(self._protocol, self._host, self._port)
                 await self._lost.wait()
             # A register that answered was in good health: its connection's end begins the waiting from the start.
             delay_ms = RETRY_FIRST_MS if self._answered else delay_ms
