@@ -62,7 +62,7 @@ class GroupDesk:
                 return
         older = self._members.get(place)
         if older is not None and older is not connection:
-            self._places.pop(older, None)
+            del self._places[older]  # what an older connection says, or its end, says nothing about the member
             older.close()
         self._places[connection], self._members[place] = place, connection
         self._obey(effects)
@@ -86,8 +86,7 @@ class GroupDesk:
 
     def on_closed(self, now: int, connection: FramedConnection) -> None:
         place = self._places.pop(connection, None)
-        # An older connection of a member that is back says nothing about the member.
-        if place is not None and self._members.get(place) is connection:
+        if place is not None:
             del self._members[place]
             self._obey(self.core.on_closed(now, *place))
 
