@@ -16,10 +16,14 @@ from octoloom.runtime.processes import end_with_parent
 from octoloom.runtime.register import RegisterServer
 
 
-@click.command(short_help="Run the register, which orders chains and brokers.")
+@click.command(short_help="Run the register, which orders chains, brokers and groups.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
-    "--port", type=PORT, default=7070, show_default=True, help="The port for links and brokers; 0 is any free one."
+    "--port",
+    type=PORT,
+    default=7070,
+    show_default=True,
+    help="The port for links, brokers and members of groups; 0 is any free one.",
 )
 @data_option
 @click.option("--replicas", type=click.IntRange(1), default=3, show_default=True, help="Links per chain.")
@@ -49,12 +53,13 @@ def command(
     topic_partitions: int,
     auto_create: bool,
 ) -> None:
-    """Run the register, which decides which links form a chain and in which order, and which broker leads which
-    partition of a topic.
+    """Run the register, which decides which links form a chain and in which order, which broker leads which partition
+    of a topic, and who is in which ordered group.
 
-    What it decides is durable in DATA/register.db. Chains and topics go on while it is down, as long as no link and no
-    broker dies. Its address works as `bootstrap.servers` for Kafka clients. The log tells of every change of leaders:
-    who was asked, who accepted with which offsets, and what was decided.
+    What it decides is durable in DATA/register.db. Chains, topics and groups go on while it is down, as long as none of
+    their links, brokers and members dies. Its address works as `bootstrap.servers` for Kafka clients. The log tells of
+    every change of leaders (who was asked, who accepted with which offsets, and what was decided) and of every view of
+    a group.
 
     \b
     Examples:
