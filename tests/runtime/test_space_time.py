@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from octoloom.core.errors import UsageError
-from octoloom.core.steps import BUFFERED, DELIVERED, FORWARDED, ORDERED, RECEIVED, SENT, VIEW, Step
+from octoloom.core.steps import BUFFERED, DELIVERED, FORWARDED, ORDERED, RECEIVED, SENT, VECTOR_CREATED, VIEW, Step
 from octoloom.runtime import space_time as module
 from octoloom.runtime.space_time import Kind, Mark, SpaceTime, space_time
 from tests.runtime.lunch import ADA, BOB, CATHY, lunch
@@ -21,11 +21,21 @@ def at(diagram: SpaceTime, kind: Kind, member: str, sender: str, number: int) ->
 
 
 def test_lifelines_stand_in_the_order_of_the_view() -> None:
-    diagram = space_time(lunch("causal"))
+    diagram = space_time([Step(VECTOR_CREATED, CATHY), *lunch("causal")])  # whatever is the first step
     assert diagram.members == [ADA, BOB, CATHY]
     assert diagram.names == {ADA: "ada", BOB: "bob", CATHY: "cathy"}
     assert diagram.name((BOB, 7)) == "bob:7"
     assert diagram.name(("anybody", 7)) == "anybody:7"
+
+
+def test_without_a_view_who_speaks_comes_first() -> None:
+    assert space_time([Step(DELIVERED, BOB, CATHY, 1), Step(SENT, ADA, ADA, 1)]).members == [CATHY, BOB, ADA]
+
+
+def test_a_view_begins_when_the_first_member_has_it() -> None:
+    steps = [Step(VIEW, member, members=[ADA, BOB], epoch=1, at_ms=at_ms) for member, at_ms in ((ADA, 7), (BOB, 4))]
+    [view] = space_time(steps).marks
+    assert view.step.at_ms == 4
 
 
 def test_in_causal_order_the_answer_waits_for_the_question() -> None:
@@ -125,6 +135,32 @@ def test_in_total_order_messages_come_from_the_coordinator() -> None:
         (CATHY, ADA, 1),
     ]
     assert {mark.text for mark in marks} == {"hi"}
+
+
+def test_a_number_that_is_used_in_two_epochs_means_two_messages() -> None:
+    steps = [
+        Step(SENT, BOB, BOB, 1, epoch=1, text="cast"),
+        Step(DELIVERED, ADA, BOB, 1, epoch=1),
+        Step(FORWARDED, BOB, BOB, 1, epoch=2, text="forward"),
+        Step(ORDERED, ADA, BOB, 1, epoch=3),
+        Step(DELIVERED, ADA, BOB, 1, epoch=3),
+        Step(DELIVERED, CATHY, BOB, 1, epoch=3),
+        Step(SENT, BOB, BOB, 1, epoch=4),
+        Step(DELIVERED, ADA, BOB, 1, epoch=4),
+    ]
+    marks = space_time(steps).marks
+    assert [mark.text for mark in marks] == ["cast", "cast", "forward", "forward", "forward", "forward", "", ""]
+    assert [mark.origin for mark in marks] == [None, 0, None, 2, None, 3, None, 6]
+
+
+def test_who_forwards_once_more_does_not_take_a_message_from_the_coordinator() -> None:
+    steps = [
+        Step(FORWARDED, BOB, BOB, 1, epoch=2, at_ms=1),
+        Step(ORDERED, ADA, BOB, 1, epoch=2, at_ms=2),
+        Step(FORWARDED, BOB, BOB, 1, epoch=2, at_ms=3),
+        Step(DELIVERED, CATHY, BOB, 1, epoch=2, at_ms=4),
+    ]
+    assert [mark.origin for mark in space_time(steps).marks] == [None, 0, None, 1]
 
 
 def test_a_message_that_is_held_for_one_reason_and_then_another() -> None:

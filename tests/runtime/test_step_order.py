@@ -99,6 +99,29 @@ def test_what_is_ordered_for_others_comes_after_it_was_forwarded_and_before_it_i
     ]
 
 
+def test_each_order_counts_by_itself() -> None:
+    # Bob's first bundle in the total order of view 2 is not his first cast in the causal order of view 1.
+    steps = [
+        Step(ORDERED, "ada", "bob", 1, epoch=2, at_ms=8),
+        Step(FORWARDED, "bob", "bob", 1, epoch=2, at_ms=7),
+        Step(DELIVERED, "ada", "bob", 1, epoch=1, at_ms=5),
+        Step(SENT, "bob", "bob", 1, epoch=1, at_ms=6),
+        Step(DELIVERED, "ada", "bob", 1, epoch=2, at_ms=8),
+    ]
+    found = [(step.name, step.epoch) for step in flat(steps)]
+    assert found == [(SENT, 1), (DELIVERED, 1), (FORWARDED, 2), (ORDERED, 2), (DELIVERED, 2)]
+
+
+def test_what_is_forwarded_again_is_ordered_in_the_next_epoch() -> None:
+    steps = [
+        Step(ORDERED, "cathy", "bob", 1, epoch=3, at_ms=1),
+        Step(FORWARDED, "bob", "bob", 1, epoch=2, at_ms=5),
+        Step(FORWARDED, "bob", "bob", 1, epoch=3, at_ms=6),
+    ]
+    found = [(step.name, step.epoch) for step in flat(steps)]
+    assert found.index((FORWARDED, 2)) < found.index((ORDERED, 3))
+
+
 def test_a_trace_that_contradicts_itself_is_drawn_all_the_same() -> None:
     # Each has heard the other's message before it sent its own, if one believes the clocks.
     steps = [

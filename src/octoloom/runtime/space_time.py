@@ -25,6 +25,8 @@ MARKS_MAX = 5_000
 
 Message = tuple[str, int]
 """(sender, number)"""
+Key = tuple[str, int, int]
+"""(sender, number, epoch): each order counts by itself, so a number alone may be used twice."""
 Range = tuple[str, int, int]
 """(member, first number, last number)"""
 
@@ -49,6 +51,8 @@ class Kind(enum.Enum):
 
 
 MESSAGE_KINDS = (Kind.SENT, Kind.HELD, Kind.DELIVERED, Kind.FORWARDED, Kind.ORDERED, Kind.VIEW)
+TELLING = (names.SENT, names.FORWARDED, names.ORDERED, names.DELIVERED)
+"""Steps whose text is what was said."""
 ARRIVALS = (Kind.RECEIVED, Kind.HELD, Kind.DELIVERED)
 _KINDS = {kind.value: kind for kind in Kind}
 
@@ -78,6 +82,10 @@ class Mark:
     @property
     def message(self) -> Message:
         return self.step.sender, self.step.number
+
+    @property
+    def key(self) -> Key:
+        return _key(self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +133,25 @@ class _Teller:
     """Goes through all steps once, causes first, and remembers what later marks have to tell."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._stamps: dict[Message, dict[str, int]] = {}
-        self._texts: dict[Message, str] = {}
-        self._held: dict[tuple[str, Message], int] = {}
-        self._concurrent: dict[tuple[str, Message], tuple[Range, ...]] = {}
+        self._stamps: dict[Key, dict[str, int]] = {}
+        self._texts: dict[Key, str] = {}
+        self._forwarded: dict[Message, str] = {}
+        """Texts of what was forwarded last: it may be ordered in another epoch."""
+        self._held: dict[tuple[str, Key], int] = {}
+        self._concurrent: dict[tuple[str, Key], tuple[Range, ...]] = {}
         for step in steps:
             if step.name == names.SENT:
-                self._stamps[step.sender, step.number] = step.vector
-            if step.text and _KINDS.get(step.name) in (Kind.SENT, Kind.FORWARDED, Kind.DELIVERED, Kind.ORDERED):
-                self._texts.setdefault((step.sender, step.number), step.text)
+                self._stamps[_key(step)] = step.vector
+            if step.text and step.name in TELLING:
+                self._texts.setdefault(_key(step), step.text)
 
     def marks(self, ordered: Sequence[Sequence[Step]]) -> Iterator[Mark]:
         for node in ordered:
-            yield self._mark(max(node, key=lambda step: len(step.members)))
+            yield self._mark(min(node, key=lambda step: (-len(step.members), step.at_ms)))
 
     def _mark(self, step: Step) -> Mark:
-        message, kind = (step.sender, step.number), _KINDS.get(step.name, Kind.OTHER)
-        here = step.member, message
-        mark = Mark(kind, step, readable(self._texts.get(message, "") if step.number else step.text))
+        kind, here = _KINDS.get(step.name, Kind.OTHER), (step.member, _key(step))
+        mark = Mark(kind, step, readable(self._text(step)))
         if kind is Kind.HELD:
             self._held.setdefault(here, step.at_ms)
         elif kind is Kind.CONCURRENT:
@@ -155,8 +164,19 @@ class _Teller:
             return replace(mark, held_ms=held_ms, concurrent=concurrent, overtakes=self._overtaken(step))
         return mark
 
+    def _text(self, step: Step) -> str:
+        if not step.number:
+            return step.text
+        message = step.sender, step.number
+        if step.name == names.SENT:
+            self._forwarded.pop(message, None)
+        text = self._texts.get(_key(step)) or self._forwarded.get(message, "")
+        if step.name == names.FORWARDED:
+            self._forwarded[message] = text
+        return text
+
     def _unseen(self, step: Step) -> tuple[Range, ...]:
-        stamp = self._stamps.get((step.sender, step.number), {})
+        stamp = self._stamps.get(_key(step), {})
         return tuple(
             (user, stamp[user] + 1, count)
             for user, count in step.vector.items()
@@ -164,7 +184,7 @@ class _Teller:
         )
 
     def _overtaken(self, step: Step) -> Message | None:
-        for user, count in self._stamps.get((step.sender, step.number), {}).items():
+        for user, count in self._stamps.get(_key(step), {}).items():
             if user in step.vector and user != step.member and step.vector[user] < count:
                 return user, step.vector[user] + 1
         return None
@@ -173,22 +193,34 @@ class _Teller:
 def _with_flights(marks: Sequence[Mark]) -> list[Mark]:
     """Each message arrives once at each member: at its first mark there."""
     left: dict[Message, int] = {}
-    arrived: dict[tuple[str, Message], int] = {}
+    arrived: set[tuple[str, Key]] = set()
     found = []
     for place, mark in enumerate(marks):
-        message, here = mark.message, (mark.member, mark.message)
+        here = mark.member, mark.key
         arrives = mark.kind in ARRIVALS or (mark.kind is Kind.ORDERED and mark.member != mark.step.sender)
         if arrives and here not in arrived:
-            origin = left.get(message)
+            origin = left.get(mark.message)
             source = mark.step.sender if origin is None else marks[origin].member
             if source != mark.member:
                 mark = replace(mark, source=source, origin=origin)
         if mark.kind in ARRIVALS:
-            arrived[here] = place
-        if mark.kind is Kind.ORDERED or (mark.kind in (Kind.SENT, Kind.FORWARDED) and message not in left):
-            left[message] = place
+            arrived.add(here)
+        if mark.kind in (Kind.SENT, Kind.ORDERED) or (
+            mark.kind is Kind.FORWARDED and not _is_ordered(marks, left, mark)
+        ):
+            left[mark.message] = place
         found.append(mark)
     return found
+
+
+def _is_ordered(marks: Sequence[Mark], left: dict[Message, int], mark: Mark) -> bool:
+    """Whether it has been ordered in this epoch: then it comes from the coordinator, however often it is forwarded."""
+    origin = left.get(mark.message)
+    return origin is not None and marks[origin].kind is Kind.ORDERED and marks[origin].key == mark.key
+
+
+def _key(step: Step) -> Key:
+    return step.sender, step.number, step.epoch
 
 
 def readable(text: str) -> str:
@@ -204,14 +236,13 @@ def _moved(mark: Mark, by: int) -> Mark:
 
 
 def _members(ordered: Sequence[Sequence[Step]]) -> list[str]:
+    """In the order of the views, and then those of whom no view tells."""
     found: dict[str, None] = {}
+    for [step, *_] in ordered:
+        found.update(dict.fromkeys(step.members))
     for node in ordered:
         for step in node:
-            found.update(dict.fromkeys(step.members))
-            if step.name != names.VIEW:
-                found.update(dict.fromkeys(user for user in (step.member, step.sender, *step.vector) if user))
-    for node in ordered:
-        found.update(dict.fromkeys(step.member for step in node))
+            found.update(dict.fromkeys(user for user in (step.sender, step.member, *step.vector) if user))
     return list(found)
 
 

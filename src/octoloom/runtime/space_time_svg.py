@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from octoloom.core.errors import UsageError
 from octoloom.runtime.mark_words import style_of, view_text, words_of
-from octoloom.runtime.space_time import Kind, Mark, Message, SpaceTime
+from octoloom.runtime.space_time import Key, Kind, Mark, SpaceTime
 from octoloom.runtime.svg_style import LEGEND, STYLE, TIPS
 from octoloom.runtime.text_rows import clip, width_of
 
@@ -51,8 +51,8 @@ class _Picture:
         self._width = max(LEFT + self._column * len(diagram.members) + RIGHT, WIDTH_MIN)
         self._names_again = self._end > NAMES_AGAIN
         self._height = self._end + BOTTOM + (30 if self._names_again else 0)
-        self._delivered: dict[tuple[str, Message], Mark] = {
-            (mark.member, mark.message): mark for mark in diagram.marks if mark.kind is Kind.DELIVERED
+        self._delivered: dict[tuple[str, Key], Mark] = {
+            (mark.member, mark.key): mark for mark in diagram.marks if mark.kind is Kind.DELIVERED
         }
 
     def text(self, title: str) -> str:
@@ -111,9 +111,9 @@ class _Picture:
     # Messages.
 
     def _held(self) -> Iterator[str]:
-        held: dict[tuple[str, Message], tuple[int, int]] = {}
+        held: dict[tuple[str, Key], tuple[int, int]] = {}
         for mark, y in self._placed():
-            here = mark.member, mark.message
+            here = mark.member, mark.key
             if mark.kind is Kind.HELD and here not in held:
                 taken = [slot for (member, _), (slot, _) in held.items() if member == mark.member]
                 free = [slot for slot in range(HELD_SLOTS) if slot not in taken]
@@ -141,7 +141,7 @@ class _Picture:
     def _message_kind(self, mark: Mark) -> str:
         """The colour of a message is that of its delivery, wherever it arrives."""
         if mark.kind is not Kind.ORDERED:
-            mark = self._delivered.get((mark.member, mark.message), mark)
+            mark = self._delivered.get((mark.member, mark.key), mark)
         return style_of(mark) or "held"
 
     def _points(self) -> Iterator[str]:

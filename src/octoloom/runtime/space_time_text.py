@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from octoloom.core.errors import UsageError
 from octoloom.runtime.mark_words import LEGEND, SIGNS, VECTOR_MAX, Words, sign_of, style_of, view_text, words_of
-from octoloom.runtime.space_time import Kind, Mark, SpaceTime
+from octoloom.runtime.space_time import Key, Kind, Mark, SpaceTime
 from octoloom.runtime.text_rows import Row, clip, width_of
 
 WIDTH_MIN = 60
@@ -54,7 +54,7 @@ class _Page:
         name_max = NAME_MAX if self._is_wide else self._column - 1
         self._diagram = replace(diagram, names=_short_names(diagram, name_max))
         self._places = {member: self._left + self._column * k for k, member in enumerate(diagram.members)}
-        self._held: dict[str, list[tuple[str, int]]] = {member: [] for member in diagram.members}
+        self._held: dict[str, list[Key]] = {member: [] for member in diagram.members}
         self._alive = self._first_alive()
         self._view: Sequence[str] | None = None
         self._rows: list[Row] = []
@@ -147,10 +147,10 @@ class _Page:
 
     def _hold(self, mark: Mark) -> None:
         held = self._held[mark.member]
-        if mark.kind is Kind.HELD and mark.message not in held:
-            held.append(mark.message)
-        elif mark.kind is Kind.DELIVERED and mark.message in held:
-            held.remove(mark.message)
+        if mark.kind is Kind.HELD and mark.key not in held:
+            held.append(mark.key)
+        elif mark.kind is Kind.DELIVERED and mark.key in held:
+            held.remove(mark.key)
 
     def _put_time(self, row: Row, mark: Mark) -> None:
         if self._diagram.is_timed:

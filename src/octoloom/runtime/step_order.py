@@ -64,30 +64,31 @@ class _Graph:
 
     def join_messages(self) -> None:
         told: defaultdict[tuple[str, int], dict[str, list[int]]] = defaultdict(dict)
-        heard: defaultdict[tuple[str, int, str], dict[str, list[int]]] = defaultdict(dict)
+        heard: defaultdict[tuple[str, int, int, str], dict[str, list[int]]] = defaultdict(dict)
         for index in sorted(range(len(self._nodes)), key=self._priority.__getitem__):
             step = self._nodes[index][0]
             if step.name in AT_SENDER:
                 told[step.sender, step.number].setdefault(step.name, []).append(index)
             elif step.name in AT_RECEIVER:
-                heard[step.sender, step.number, step.member].setdefault(step.name, []).append(index)
+                heard[step.sender, step.number, step.epoch, step.member].setdefault(step.name, []).append(index)
         for phases in told.values():
-            self._join_phases(phases, AT_SENDER)
-        for (sender, number, _), phases in heard.items():
-            arrival = self._join_phases(phases, AT_RECEIVER)
-            # What is told twice was forwarded again to another coordinator: nobody has to wait for that.
-            for first, *_ in told.get((sender, number), {}).values():
-                for second in arrival:
-                    self._join(HARD, first, second)
+            self._join_phases([phases[name] for name in AT_SENDER if name in phases])
+        for (sender, number, _, _), phases in heard.items():
+            here = [phases[name] for name in AT_RECEIVER if name in phases]
+            self._join_phases(here)
+            for before in told.get((sender, number), {}).values():
+                self._join_phases([before, here[0]])
 
-    def _join_phases(self, phases: dict[str, list[int]], life: Sequence[str]) -> list[int]:
-        """Each phase after the first step of the one before: a cast may be buffered anew, a file may be given twice.
-        Answers the first phase."""
-        taken = [phases[name] for name in life if name in phases]
-        for earlier, later in pairwise(taken):
+    def _join_phases(self, phases: Sequence[list[int]]) -> None:
+        """Each step after the first one of the phase before: a cast may be buffered anew, and what is forwarded again,
+        to another coordinator, is nothing to wait for. Nothing waits for a later epoch: orders count by themselves, so
+        two messages in two epochs may have the same number."""
+        for earlier, later in pairwise(phases):
             for second in later:
-                self._join(HARD, earlier[0], second)
-        return taken[0]
+                epoch = self._nodes[second][0].epoch
+                first = next((index for index in earlier if self._nodes[index][0].epoch <= epoch), None)
+                if first is not None:
+                    self._join(HARD, first, second)
 
     def join_members(self) -> None:
         by_member: defaultdict[str, list[tuple[Step, int]]] = defaultdict(list)
@@ -142,7 +143,7 @@ def own_order(mine: Iterable[tuple[Step, int]]) -> list[tuple[Step, int]]:
 def _stands_as_written(moment: Sequence[Step]) -> bool:
     """Whether nothing contradicts the order of the lines: vectors grow, and each message lives forward."""
     vectors: dict[tuple[str, ...], int] = {}
-    lives: dict[tuple[str, int], int] = {}
+    lives: dict[tuple[str, int, int], int] = {}
     for step in moment:
         if step.vector:
             users, total = tuple(step.vector), sum(step.vector.values())
@@ -150,7 +151,7 @@ def _stands_as_written(moment: Sequence[Step]) -> bool:
                 return False
             vectors[users] = total
         if step.name in LIFE:
-            message, phase = (step.sender, step.number), LIFE[step.name]
+            message, phase = (step.sender, step.number, step.epoch), LIFE[step.name]
             if phase < lives.get(message, 0):
                 return False
             lives[message] = phase
