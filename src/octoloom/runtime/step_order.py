@@ -141,10 +141,15 @@ def own_order(mine: Iterable[tuple[Step, int]]) -> list[tuple[Step, int]]:
 
 
 def _stands_as_written(moment: Sequence[Step]) -> bool:
-    """Whether nothing contradicts the order of the lines: vectors grow, and each message lives forward."""
+    """Whether nothing contradicts the order of the lines: epochs and vectors grow, and each message lives forward."""
+    epoch = 0
     vectors: dict[tuple[str, ...], int] = {}
     lives: dict[tuple[str, int, int], int] = {}
     for step in moment:
+        if step.epoch:
+            if step.epoch < epoch + (step.name == names.VIEW):
+                return False
+            epoch = step.epoch
         if step.vector:
             users, total = tuple(step.vector), sum(step.vector.values())
             if total < vectors.get(users, 0):
@@ -158,6 +163,7 @@ def _stands_as_written(moment: Sequence[Step]) -> bool:
     return True
 
 
-def _guess(entry: tuple[Step, int]) -> tuple[int, int, bool, int, int]:
+def _guess(entry: tuple[Step, int]) -> tuple[int, bool, int, bool, int, int]:
     step, index = entry
-    return step.epoch, sum(step.vector.values()), step.name not in GROWS, LIFE.get(step.name, 0), index
+    known = sum(step.vector.values())
+    return step.epoch, step.name != names.VIEW, known, step.name not in GROWS, LIFE.get(step.name, 0), index
