@@ -15,7 +15,7 @@ from octoloom.core.errors import ProtocolError
 from octoloom.core.filters import Delivery, OrderContext, TooManyHeld, orders
 from octoloom.core.gathering import in_fills
 from octoloom.core.group_effects import Effect, ToMembers
-from octoloom.core.group_messages import Bundle, Cast, GroupView, Nak, Part, Resent, Stable
+from octoloom.core.group_messages import Bundle, Cast, GroupView, Nak, Resent, Stable
 from octoloom.core.group_settings import GroupSettings
 from octoloom.core.nakack import Nakack
 from octoloom.core.stability import Stability
@@ -81,13 +81,16 @@ class Casting:
 
     # Receiving.
 
-    def on_cast(self, now: int, cast: Cast) -> None:
-        """A cast of this view, perhaps not for the first time. Raises `ProtocolError` and changes nothing if bad."""
+    def on_cast(self, now: int, cast: Cast, is_fill: bool = False) -> None:
+        """A cast of this view, perhaps not for the first time. Raises `ProtocolError` and changes nothing if bad.
+
+        What fills in the end of a view is taken even where there is no room: the view cannot end without it.
+        """
         self._check(cast)
         if self.nakack.has(cast.sender, cast.number):
             self._counters["duplicates"] += 1
             return
-        if not self.nakack.takes(cast):
+        if not is_fill and not self.nakack.takes(cast):
             self._counters["no-room"] += 1
             return
         delay_ms = self._delays.get(cast.sender, 0)
@@ -118,9 +121,9 @@ class Casting:
             self._deliver_plain(cast)
         return True
 
-    def on_nak(self, member: str, nak: Nak) -> list[tuple[str, Part]]:
+    def on_nak(self, nak: Nak) -> list[Resent]:
         """The casts that a member lacks and this one has."""
-        return [(member, Resent(casts)) for casts in in_fills(self.nakack.find(nak.missing))]
+        return [Resent(casts) for casts in in_fills(self.nakack.find(nak.missing))]
 
     def on_stable(self, now: int, member: str, stable: Stable) -> None:
         self.stability.on_stable(now, member, stable.counts, stable.last)
@@ -130,9 +133,6 @@ class Casting:
 
     def set_delay(self, member: str, delay_ms: int) -> None:
         self._delays[member] = delay_ms
-
-    def delays(self) -> dict[str, int]:
-        return {member: ms for member, ms in self._delays.items() if ms}
 
     def release(self, now: int | None) -> None:
         """Order what has been delayed long enough; all of it if `now` is None, since the view ends."""

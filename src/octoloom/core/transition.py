@@ -40,12 +40,12 @@ class Transition:
     def report(self, now: int) -> None:
         member = self._member
         have = member.casting.nakack.snapshot() if member.casting is not None else {}
-        report = Report(self.view.epoch, member.installed, have, member.lacks_state)
+        report = Report(self.view.epoch, member.installed, have, member.newcomer.lacks_state)
         if self._gathering is not None:
             self._gathering.reports[member.me] = report
             self._gather(now)
         else:
-            member.say(now, self.coordinator, report)
+            member.speech.say(now, self.coordinator, report)
 
     def on_part(self, now: int, peer: str, part: Report | Fetch | Fill | Cut | Ready | Install) -> None:
         if isinstance(part, Install):
@@ -67,7 +67,7 @@ class Transition:
         elif peer == self.coordinator:
             if member.casting is None or not member.casting.nakack.holds(part.union):
                 raise ProtocolError("bad-cut", f"{peer} says that {member.me} holds what it does not hold")
-            member.say(now, peer, Ready(self.view.epoch))
+            member.speech.say(now, peer, Ready(self.view.epoch))
 
     def _on_install(self, now: int, peer: str, install: Install) -> None:
         """The decision about this view; or about the one before, which this view's coordinator found to be missed."""
@@ -104,14 +104,14 @@ class Transition:
                 if other == me:
                     self._member.install(now, newest)
                 else:
-                    self._member.say(now, other, newest)
+                    self._member.speech.say(now, other, newest)
             return
         gathering.unite()
         wanted: dict[str, list[tuple[str, int]]] = {}
         for sender, number in self._lacking():
             wanted.setdefault(gathering.holder(sender, number), []).append((sender, number))
         for holder, numbers in wanted.items():
-            self._member.say(now, holder, Fetch(self.view.epoch, numbers))
+            self._member.speech.say(now, holder, Fetch(self.view.epoch, numbers))
         self._spread_out(now)
 
     def _lacking(self) -> list[tuple[str, int]]:
@@ -132,7 +132,7 @@ class Transition:
                 gathering.ready[me] = None
                 continue
             self._fill(now, other, gathering.lacks(gathering.reports[other].have))
-            self._member.say(now, other, Cut(self.view.epoch, gathering.union))
+            self._member.speech.say(now, other, Cut(self.view.epoch, gathering.union))
         self._decide(now)
 
     def _fill(self, now: int, other: str, wanted: list[tuple[str, int]]) -> None:
@@ -140,7 +140,7 @@ class Transition:
         if casting is None or not wanted:
             return
         for fill in in_fills(casting.nakack.get(wanted)):
-            self._member.say(now, other, Fill(self.view.epoch, fill))
+            self._member.speech.say(now, other, Fill(self.view.epoch, fill))
 
     def _decide(self, now: int) -> None:
         gathering, member = self._gathering, self._member
@@ -158,5 +158,5 @@ class Transition:
         install = Install(self.view, previous, union, vector, gathering.newcomers())
         for name in self.view.names:
             if name != member.me:
-                member.say(now, name, install)
+                member.speech.say(now, name, install)
         member.install(now, install)

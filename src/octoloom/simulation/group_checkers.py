@@ -7,6 +7,7 @@ vector timestamp: sets, kept in full. Promises are checked as things happen, and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from octoloom.core.group_effects import Deliver, InstallView
@@ -142,13 +143,14 @@ class GroupChecker:
         life.known[payload] = life.here[payload] = None
 
     def _check_causes(self, name: str, life: Life, payload: str, said: Said) -> None:
-        first = life.stays[0].epoch
         for cause in said.past:
-            if cause not in life.known and first <= self.said[cause].epoch and self._was_in(name, cause):
+            if cause not in life.known and self._was_in(name, cause):
                 raise Broken(f"causes: {name} is given {payload} before its cause {cause}")
 
     def _was_in(self, name: str, payload: str) -> bool:
-        return name in self.views[self.said[payload].epoch][0]
+        """Whether the member was in the view in which this was cast."""
+        epoch = self.said[payload].epoch
+        return any(stay.epoch == epoch and not stay.void for stay in self.lives[name].stays)
 
     def _check_flags(self, name: str, life: Life, payload: str, said: Said, deliver: Deliver) -> None:
         epoch = life.stays[-1].epoch
@@ -187,40 +189,39 @@ class GroupChecker:
     # When all has settled.
 
     def check_history(self) -> None:
-        self._check_views()
-        for epoch in self.views:
-            stays = [
-                (name, stay, at + 1 < len(life.stays))
-                for name, life in self.lives.items()
-                for at, stay in enumerate(life.stays)
-                if stay.epoch == epoch and not stay.void
-            ]
-            self._check_agreement(epoch, stays)
+        names = list(self.lives)
+        for at, name in enumerate(names):
+            for other in names[at + 1 :]:
+                self._check_pair(name, other)
 
-    def _check_views(self) -> None:
-        """Who goes on from a view goes on to the same one."""
-        after: dict[int, int] = {}
-        for name, life in self.lives.items():
-            for one, other in zip(life.stays, life.stays[1:], strict=False):
-                if after.setdefault(one.epoch, other.epoch) != other.epoch:
-                    raise Broken(f"views: {name} goes from {one.epoch} to {other.epoch}, others to {after[one.epoch]}")
+    def _check_pair(self, name: str, other: str) -> None:
+        """Two that go on from one view to the next together have had the same before it."""
+        mine = {stay.epoch: stay for stay in self.lives[name].stays if not stay.void}
+        theirs = {stay.epoch: stay for stay in self.lives[other].stays if not stay.void}
+        common = [epoch for epoch in mine if epoch in theirs]
+        for epoch, following in pairwise(common):
+            for who, stays in ((name, mine), (other, theirs)):
+                if between := [each for each in stays if epoch < each < following]:
+                    raise Broken(f"views: {who} goes from {epoch} to {following} by {between}, not so all with it")
+            self._check_same(epoch, (name, mine[epoch]), (other, theirs[epoch]))
+        for epoch in common:
+            if self._is_total(epoch):
+                self._check_prefix(epoch, (name, mine[epoch]), (other, theirs[epoch]))
 
-    def _check_agreement(self, epoch: int, stays: list[tuple[str, Stay, bool]]) -> None:
-        for name, stay, went_on in stays:
-            for other, theirs, also_went_on in stays:
-                if name < other and went_on and also_went_on:
-                    self._check_same(epoch, (name, stay), (other, theirs))
-                if name < other and self._is_total(epoch):
-                    length = min(len(stay.given), len(theirs.given))
-                    if stay.given[:length] != theirs.given[:length]:
-                        raise Broken(f"total: in view {epoch} {name} has {stay.given}, {other} {theirs.given}")
+    @staticmethod
+    def _check_prefix(epoch: int, one: tuple[str, Stay], other: tuple[str, Stay]) -> None:
+        length = min(len(one[1].given), len(other[1].given))
+        if one[1].given[:length] != other[1].given[:length]:
+            raise Broken(f"total: in view {epoch} {one[0]} has {one[1].given}, {other[0]} {other[1].given}")
 
     def _check_same(self, epoch: int, one: tuple[str, Stay], other: tuple[str, Stay]) -> None:
         """Two that went on from a view were given the same in it, or said it themselves."""
-        for (name, stay), (_, theirs) in ((one, other), (other, one)):
+        for (name, _), (_, theirs) in ((one, other), (other, one)):
             for payload in [*theirs.given, *theirs.plain]:
                 if payload not in self.lives[name].given and self.said[payload].sender != name:
-                    raise Broken(f"same: in view {epoch} {name} was not given {payload}, {other[0]} and {one[0]} differ")
+                    raise Broken(
+                        f"same: in view {epoch} {name} was not given {payload}, {other[0]} and {one[0]} differ"
+                    )
         if self._is_total(epoch) and one[1].given != other[1].given:
             raise Broken(f"total: in view {epoch} {one[0]} has {one[1].given}, {other[0]} {other[1].given}")
 
@@ -232,10 +233,11 @@ class GroupChecker:
             if view is None or node.core.frozen or sorted(view.names) != names:
                 raise Broken(f"settled: {node.name} is in {view}, those who live are {names}")
         epoch = nodes[0].core.view.epoch if nodes and nodes[0].core.view else 0
-        stays = [(node.name, self.lives[node.name].stays[-1], True) for node in nodes]
         if any(node.core.view is None or node.core.view.epoch != epoch for node in nodes):
             raise Broken("settled: those who live are in different views")
-        self._check_agreement(epoch, stays)
+        last = [(node.name, self.lives[node.name].stays[-1]) for node in nodes]
+        for one, other in pairwise(last):
+            self._check_same(epoch, one, other)
         for node in nodes:
             self._check_sent(node, nodes)
         self._check_state(nodes)

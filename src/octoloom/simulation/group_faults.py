@@ -1,4 +1,4 @@
-"""What goes wrong in a group: deaths (two at once, or in the middle of a turn), hangs, cuts, leaves, joins, switches."""
+"""What goes wrong in a group: deaths (two at once, or in mid-turn), hangs, cuts, leaves, joins, switches."""
 
 from __future__ import annotations
 

@@ -102,6 +102,8 @@ class GroupNode:
     # The app.
 
     def send(self, plain: bool = False) -> None:
+        if self.core.expelled:
+            return
         self._sent += 1
         payload = f"{self.name}:{self._sent}"
         self.cluster.checker.on_app_sent(self, payload, plain)
@@ -109,7 +111,7 @@ class GroupNode:
         self.stir()
 
     def send_to(self, other: str) -> None:
-        if self.core.knows(other) and other != self.name:
+        if self.core.knows(other) and other != self.name and not self.core.expelled:
             self._sent += 1
             payload = f"{self.name}:{self._sent}"
             self.cluster.checker.on_direct_sent(self.name, other, payload)
