@@ -43,7 +43,7 @@ from octoloom.core.group_settings import GroupSettings
 from octoloom.core.newcomer import Newcomer
 from octoloom.core.outgoing import Outgoing
 from octoloom.core.speech import Speech
-from octoloom.core.steps import VIEW, Step
+from octoloom.core.steps import DELIVERED, VIEW, Step
 from octoloom.core.transition import Transition
 
 BUILT_IN = (unordered, fifo, causal, sequencer)
@@ -106,7 +106,9 @@ class GroupMember:
         return self.casting.order.waits_for() if self.casting is not None else None
 
     def received(self, origin: str) -> int:
-        """The last bundle of an origin that was delivered here."""
+        """The last bundle of an origin that was delivered here. One's own are, where they are cast at once."""
+        if origin == self.me and self.casting is not None and not self.casting.is_total:
+            return self._outgoing.numbered
         return self._received.get(origin, 0)
 
     def knows(self, member: str) -> bool:
@@ -249,15 +251,15 @@ class GroupMember:
             case say.Nak() | say.Have() | say.Stable():
                 self._on_casting(now, peer, part)
 
-    def _on_casting(self, now: int, peer: str, part: say.Nak | say.Have | Stable) -> None:
+    def _on_casting(self, now: int, peer: str, part: say.Nak | say.Have | say.Stable) -> None:
         """About the casts of a view: of no use in any other."""
         casting = self._casting_of(part.epoch)
         if casting is None:
             self.counters["old-view"] += 1
-        elif isinstance(part, Nak):
+        elif isinstance(part, say.Nak):
             for answer in casting.on_nak(part):
                 self._emit(ToMembers([peer], answer))
-        elif isinstance(part, Have):
+        elif isinstance(part, say.Have):
             casting.stability.on_have(now, peer, part.counts)
         else:
             casting.on_stable(now, peer, part)
@@ -316,7 +318,7 @@ class GroupMember:
 
     # Order.
 
-    def _on_forward(self, now: int, peer: str, forward: Forward) -> None:
+    def _on_forward(self, now: int, peer: str, forward: say.Forward) -> None:
         casting = self._casting_of(forward.epoch)
         if casting is None or not casting.is_total or not casting.leads:
             self.counters["wrong-view"] += 1
@@ -343,6 +345,8 @@ class GroupMember:
             received[bundle.origin] = max(bundle.number, last)
             if bundle.origin == self.me:
                 self._outgoing.forwards.remove(bundle.number)
+            if is_total and self.settings.tracing:
+                self._emit(Step(DELIVERED, self.me, bundle.origin, bundle.number, epoch=cast.epoch))
             self.newcomer.hand_over(Deliver(bundle, delivery.concurrent, delivery.path))
 
     def _on_plain(self, cast: Cast) -> None:

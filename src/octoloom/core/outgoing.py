@@ -33,7 +33,8 @@ class Outgoing:
         self._to_order: list[Bundle] = []
         self._outbox: deque[tuple[bytes, int, bool]] = deque()
         self._outbox_bytes = 0
-        self._numbered = 0
+        self.numbered = 0
+        """How many bundles have a number."""
 
     @property
     def congested(self) -> bool:
@@ -51,8 +52,8 @@ class Outgoing:
         if plain:
             casting.cast(now, [Bundle(self._me, 0, count, payload)], plain=True)
             return
-        self._numbered += 1
-        self._send_bundle(now, casting, Bundle(self._me, self._numbered, count, payload))
+        self.numbered += 1
+        self._send_bundle(now, casting, Bundle(self._me, self.numbered, count, payload))
 
     def _send_bundle(self, now: int, casting: Casting, bundle: Bundle) -> None:
         if not casting.is_total:
@@ -81,7 +82,7 @@ class Outgoing:
             self._emit(Dropped(bundles))
             bundles = []
         if not bundles:
-            self._numbered = received
+            self.numbered = received
         for bundle in bundles:
             self._send_bundle(now, casting, bundle)
 
