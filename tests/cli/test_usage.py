@@ -16,6 +16,7 @@ from octoloom.runtime.status import Status
 SUBCOMMANDS = [
     *(["chain", name] for name in ("show", "kill", "update")),
     *(["topic", name] for name in ("create", "list", "describe", "delete", "produce", "consume")),
+    ["group", "trace"],
     ["simulate", "chain"],
 ]
 

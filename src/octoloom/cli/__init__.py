@@ -16,6 +16,7 @@ COMMANDS = {
     "status": "status",
     "chain": "chain",
     "topic": "topic",
+    "group": "group",
     "register": "register",
     "link": "link",
     "broker": "broker",

@@ -26,6 +26,7 @@ from octoloom.core import causal, fifo, sequencer, unordered
 from octoloom.core import group_messages as say
 from octoloom.core.casting import Casting
 from octoloom.core.causal import ConcurrentMessages
+from octoloom.core.complaints import Complaints
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.core.filters import Delivery
 from octoloom.core.group_effects import (
@@ -76,7 +77,7 @@ class GroupMember:
         self._early: list[Cast] = []
         self._early_reports: dict[str, say.Report] = {}
         self._delays: dict[str, int] = {}
-        self._complain_at: int | None = None
+        self._complaints = Complaints(self.settings.patience_ms)
         self._deadline: int | None = None
 
     # Questions.
@@ -378,9 +379,9 @@ class GroupMember:
         if self.expelled:
             self._deadline = None
             return
-        if self._complain_at is None and self._known_epoch:
-            self._complain_at = now + self.settings.patience_ms // 4
-        times = [time for time in (self.speech.deadline(), self._complain_at) if time is not None]
+        if self._known_epoch:
+            self._complaints.begin(now)
+        times = [time for time in (self.speech.deadline(), self._complaints.due_at) if time is not None]
         if self.casting is not None and not self.frozen:
             times.append(self.casting.deadline())
         self._deadline = min(times, default=None)
@@ -393,17 +394,12 @@ class GroupMember:
         self.counters["resent"] += self.speech.resend(now)
         if self.casting is not None and not self.frozen:
             self.casting.on_time(now)
-        if self._complain_at is not None and now >= self._complain_at:
-            self._complain_at = now + self.settings.patience_ms // 4
-            self._complain(now)
-
-    def _complain(self, now: int) -> None:
-        """Tells the register, again and again while it lasts, who cannot be reached."""
         patience_ms = self.settings.patience_ms
-        silent = self.speech.unreachable(now, patience_ms)
-        if self._transition is not None:
-            silent += self._transition.silent(now, patience_ms)
-        elif self.casting is not None:
-            silent += self.casting.stability.silent(now, patience_ms)
-        for member in dict.fromkeys(silent):
+        unreachable = self.speech.unreachable(now, patience_ms)
+        for member in self._complaints.take(now, unreachable, self._silent(now, patience_ms)):
             self._emit(Complain(say.SuspectMember(self._known_epoch, member)))
+
+    def _silent(self, now: int, patience_ms: int) -> list[str]:
+        if self._transition is not None:
+            return self._transition.silent(now, patience_ms)
+        return self.casting.stability.silent(now, patience_ms) if self.casting is not None else []
