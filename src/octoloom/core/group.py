@@ -23,22 +23,14 @@ from __future__ import annotations
 from collections import Counter
 
 from octoloom.core import causal, fifo, sequencer, unordered
+from octoloom.core import group_effects as effect
 from octoloom.core import group_messages as say
 from octoloom.core.casting import Casting
 from octoloom.core.causal import ConcurrentMessages
 from octoloom.core.complaints import Complaints
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.core.filters import Delivery
-from octoloom.core.group_effects import (
-    Complain,
-    Conflict,
-    Deliver,
-    DeliverDirect,
-    Effect,
-    Expelled,
-    InstallView,
-    ToMembers,
-)
+from octoloom.core.group_effects import Effect
 from octoloom.core.group_messages import Cast, GroupView, Install, Part, Reliable
 from octoloom.core.group_settings import GroupSettings
 from octoloom.core.newcomer import Newcomer
@@ -179,7 +171,7 @@ class GroupMember:
     def _expel(self, epoch: int) -> None:
         self.expelled = True
         self._transition = None
-        self._emit(Expelled(epoch, self._outgoing.forwards.take_all()))
+        self._emit(effect.Expelled(epoch, self._outgoing.forwards.take_all()))
 
     def install(self, now: int, install: Install) -> None:
         """Begin a view: everything of the one before has been delivered."""
@@ -208,7 +200,7 @@ class GroupMember:
         left = [member for member in old if member not in view.names]
         if self.settings.tracing:
             self._emit(Step(VIEW, self.me, members=view.names, epoch=view.epoch, text=view.order))
-        self._emit(InstallView(view, joined, left))
+        self._emit(effect.InstallView(view, joined, left))
         self.newcomer.on_installed(install)
 
     def _resume(self, now: int, casting: Casting, is_failover: bool) -> None:
@@ -259,7 +251,7 @@ class GroupMember:
             self.counters["old-view"] += 1
         elif isinstance(part, say.Nak):
             for answer in casting.on_nak(part):
-                self._emit(ToMembers([peer], answer))
+                self._emit(effect.ToMembers([peer], answer))
         elif isinstance(part, say.Have):
             casting.stability.on_have(now, peer, part.counts)
         else:
@@ -285,14 +277,14 @@ class GroupMember:
         try:
             casting.on_cast(now, cast, is_fill)
         except ConcurrentMessages as conflict:
-            self._emit(Conflict(str(conflict)))
+            self._emit(effect.Conflict(str(conflict)))
 
     def _on_reliable(self, now: int, peer: str, part: Reliable) -> None:
         match part:
             case say.Forward():
                 self._on_forward(now, peer, part)
             case say.Direct(payload):
-                self._emit(DeliverDirect(peer, payload))
+                self._emit(effect.DeliverDirect(peer, payload))
             case say.Delay(delay_ms):
                 self._delays[peer] = delay_ms
                 if self.casting is not None:
@@ -348,16 +340,16 @@ class GroupMember:
                 self._outgoing.forwards.remove(bundle.number)
             if is_total and self.settings.tracing:
                 self._emit(Step(DELIVERED, self.me, bundle.origin, bundle.number, epoch=cast.epoch))
-            self.newcomer.hand_over(Deliver(bundle, delivery.concurrent, delivery.path))
+            self.newcomer.hand_over(effect.Deliver(bundle, delivery.concurrent, delivery.path))
 
     def _on_plain(self, cast: Cast) -> None:
         for bundle in cast.bundles:
-            self.newcomer.hand_over(Deliver(bundle))
+            self.newcomer.hand_over(effect.Deliver(bundle))
 
     # Turns and time.
 
-    def _emit(self, effect: Effect) -> None:
-        self._out.append(effect)
+    def _emit(self, wanted: Effect) -> None:
+        self._out.append(wanted)
 
     def on_peer_up(self, now: int, member: str) -> None:
         """There is a new connection to this member: what was under way on the old one may be lost."""
@@ -397,7 +389,7 @@ class GroupMember:
         patience_ms = self.settings.patience_ms
         unreachable = self.speech.unreachable(now, patience_ms)
         for member in self._complaints.take(now, unreachable, self._silent(now, patience_ms)):
-            self._emit(Complain(say.SuspectMember(self._known_epoch, member)))
+            self._emit(effect.Complain(say.SuspectMember(self._known_epoch, member)))
 
     def _silent(self, now: int, patience_ms: int) -> list[str]:
         if self._transition is not None:
