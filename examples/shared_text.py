@@ -23,10 +23,10 @@ Who joins later has no text, and edits of characters that it never saw are refus
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.core.filters import MessageFilters, ReceivedMessage, SentMessage, message_filters
