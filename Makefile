@@ -50,7 +50,8 @@ chaos: venv
 simulate: venv
 	$(BIN)/octoloom simulate chain --seeds $(SEEDS)
 	$(BIN)/octoloom simulate log --seeds $(SEEDS)
-	$(BIN)/octoloom simulate groups --seeds $(SEEDS)
+	$(BIN)/octoloom simulate consumers --seeds $(SEEDS)
+	$(BIN)/octoloom simulate group --seeds $(SEEDS)
 
 bench: venv
 	$(BIN)/python benchmarks/chain.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from octoloom.simulation.group_coordinator_world import simulate
-from tests.simulation.planted_groups import GROUP_PLANTS
+from tests.simulation.planted_consumers import GROUP_PLANTS
 
 HISTORIES = 500
 SHARE = 100

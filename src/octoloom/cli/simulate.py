@@ -26,7 +26,7 @@ def command() -> None:
       octoloom simulate chain --seeds 2000
       octoloom simulate chain --seed 17
       octoloom simulate log --seeds 2000
-      octoloom simulate groups --seeds 2000
+      octoloom simulate group --seeds 2000
     """
 
 
@@ -61,7 +61,8 @@ def _add(what: str, cast: str) -> None:
 
 _add("chain", "devices, links and a register")
 _add("log", "producers, brokers with their disks, a register and consumers")
-_add("groups", "consumer groups and their coordinator")
+_add("consumers", "consumer groups and their coordinator")
+_add("group", "ordered groups, their views and their orders")
 
 
 def _replay(what: str, seed: int) -> None:

@@ -2,8 +2,9 @@
 
 Every member of the new view reports which view it has installed and what it has of it. When all have:
 
-- Who missed the last installation that somebody carried out is brought to it first. It was decided only when everybody
-  was ready for it, so one step is always enough.
+- Who missed the last installation that somebody carried out, though it is of that view, is brought to it first. It was
+  decided only when everybody was ready for it, so one step is always enough. And since the oldest come first, the
+  coordinator is of that view if anybody is.
 - What the survivors have of the last view, taken together, is its *union*. The coordinator fetches what it lacks, fills
   in what the others lack, and waits until each has said that it holds all of it.
 - Then it decides: the new view begins, behind the union.
@@ -45,12 +46,15 @@ class Gathering:
         return max(installs, key=lambda install: install.view.epoch, default=None)
 
     def behind(self) -> list[str]:
-        """Members of an older view than the newest that is installed."""
+        """Members of the newest view that is installed anywhere who have not installed it."""
         newest = self.newest()
+        if newest is None:
+            return []
         return [
             member
             for member, report in self.reports.items()
-            if newest is not None and report.installed is not None and report.installed.view.epoch < newest.view.epoch
+            if member in newest.view.names
+            and (report.installed is None or report.installed.view.epoch < newest.view.epoch)
         ]
 
     def elders(self) -> list[str]:

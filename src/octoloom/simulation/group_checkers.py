@@ -26,6 +26,8 @@ class Stay:
     epoch: int
     given: list[str] = field(default_factory=list)
     plain: list[str] = field(default_factory=list)
+    lasts: dict[str, int] = field(default_factory=dict)
+    """Of each sender, the last that was given."""
     void: bool = False
     """It went by before the member had the app's state, which covers it."""
 
@@ -164,10 +166,11 @@ class GroupChecker:
             raise Broken(f"flags: {payload} at {name} is concurrent with {sorted(true)}, told {sorted(told)}")
 
     def _check_fifo(self, name: str, life: Life, payload: str, said: Said) -> None:
-        """In one view a sender's bundles come in the order they were said, and none is left out."""
-        mine = [other for other in life.stays[-1].given if self.said[other].sender == said.sender]
-        if mine and _number(mine[-1]) >= _number(payload):
-            raise Broken(f"fifo: {name} is given {payload} after {mine[-1]}")
+        """In one view a sender's bundles come in the order they were said."""
+        lasts, number = life.stays[-1].lasts, _number(payload)
+        if lasts.get(said.sender, 0) >= number:
+            raise Broken(f"fifo: {name} is given {payload} after {said.sender}:{lasts[said.sender]}")
+        lasts[said.sender] = number
 
     def on_dropped(self, payloads: list[str]) -> None:
         for payload in payloads:

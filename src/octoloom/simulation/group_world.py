@@ -12,9 +12,8 @@ from octoloom.simulation.group_register_node import GroupRegisterNode
 from octoloom.simulation.network import Network
 from octoloom.simulation.world import World
 
-UNTIL_MS = 2_500
-LOOKS_MS = (4_000, 6_000, 10_000, 20_000)
-MEMBERS_MAX = 5
+UNTIL_MS = 1_800
+LOOKS_MS = (2_600, 4_000, 8_000, 20_000)
 
 
 class GroupWorld:
@@ -53,7 +52,7 @@ class GroupWorld:
         for _ in range(dice.choice([2, 3, 3, 4])):
             self.join()
         for label in list(self._incarnations):
-            world.after(150, self._play, label, dice.choice([10, 30, 80]))
+            world.after(100, self._play, label, dice.choice([15, 40, 100]))
 
     # Members.
 

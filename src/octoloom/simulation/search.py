@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from octoloom.simulation import cluster, group_coordinator_world, log_cluster
+from octoloom.simulation import cluster, group_coordinator_world, group_world, log_cluster
 from octoloom.simulation.world import Broken
 
 BATCH = 20
 SIMULATIONS: dict[str, Callable[[int, list[str] | None], object]] = {
     "chain": cluster.simulate,
     "log": log_cluster.simulate,
-    "groups": group_coordinator_world.simulate,
+    "consumers": group_coordinator_world.simulate,
+    "group": group_world.simulate,
 }
 
 
