@@ -29,7 +29,7 @@ from octoloom.core.casting import Casting
 from octoloom.core.causal import ConcurrentMessages
 from octoloom.core.complaints import Complaints
 from octoloom.core.errors import ProtocolError, UsageError
-from octoloom.core.filters import Delivery
+from octoloom.core.filters import Delivery, orders
 from octoloom.core.group_effects import Effect
 from octoloom.core.group_messages import Cast, GroupView, Install, Part, Reliable
 from octoloom.core.group_settings import GroupSettings
@@ -152,9 +152,11 @@ class GroupMember:
     # Views.
 
     def on_view(self, now: int, view: GroupView) -> None:
-        """The register has announced a view."""
+        """The register has announced a view. Raises `UnknownFilter`, and does nothing, if its order is unknown here."""
         if self.expelled or view.epoch <= self._known_epoch:
             return
+        if self.me in view.names:
+            orders.find(view.order)
         self._known_epoch = view.epoch
         if self.me not in view.names:
             self._expel(view.epoch)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from octoloom.core.errors import ProtocolError
 from octoloom.core.group_messages import Cast, Nak
 from octoloom.core.tags import Seen
 
@@ -145,7 +146,10 @@ class Nakack:
         return found[:ASKED_MAX]
 
     def get(self, wanted: Sequence[tuple[str, int]]) -> list[Cast]:
-        """Casts that are kept here for certain, since somebody in the view lacks them."""
+        """Casts that are kept here for certain, since somebody in the view lacks them: or who asks has lied."""
+        for sender, number in wanted:
+            if sender not in self._streams or number not in self._streams[sender].kept:
+                raise ProtocolError("bad-fetch", f"{self._me} does not keep {sender}:{number}")
         return [self._streams[sender].kept[number] for sender, number in wanted]
 
     # Stability.
@@ -179,7 +183,7 @@ class Nakack:
 
     def holds(self, union: dict[str, tuple[int, list[int]]]) -> bool:
         for sender, (watermark, above) in union.items():
-            seen = self._streams[sender].seen
-            if seen.watermark < watermark or not all(seen.has(number) for number in above):
+            stream = self._streams.get(sender)
+            if stream is None or stream.seen.watermark < watermark or not all(map(stream.seen.has, above)):
                 return False
         return True

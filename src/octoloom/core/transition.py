@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from octoloom.core.errors import ProtocolError
+from octoloom.core.filters import orders
 from octoloom.core.gathering import Gathering, in_fills
 from octoloom.core.group_messages import Cut, Fetch, Fill, GroupView, Install, Ready, Report
 
@@ -75,7 +76,16 @@ class Transition:
         epoch = installed.view.epoch if installed is not None else 0
         is_next = install.previous == epoch or installed is None
         if peer == self.coordinator and epoch < install.view.epoch <= self.view.epoch and is_next:
+            self._check(install)
             self._member.install(now, install)
+
+    def _check(self, install: Install) -> None:
+        """What is installed is what the register has announced."""
+        view, mine = install.view, self.view
+        is_mine = view.epoch < mine.epoch or (view.names, view.order) == (mine.names, mine.order)
+        counts = [install.vector.get(name, (-1, -1)) for name in view.names]
+        if not is_mine or self._member.me not in view.names or view.order not in orders or min(map(min, counts)) < 0:
+            raise ProtocolError("bad-install", f"view {view.epoch} is not the one that {self._member.me} waits for")
 
     # As the coordinator.
 
