@@ -142,7 +142,7 @@ def test_a_decision_that_no_survivor_heard_of_is_void() -> None:
     assert table.all_heard("C D") == "[A B C D] [C D]"
 
 
-def test_a_newcomer_that_missed_its_first_installation_is_new_in_the_next_view() -> None:
+def test_a_newcomer_that_missed_its_first_installation_is_brought_to_it_before_the_next() -> None:
     table = table_of("A B")
     table.send("A", "1")
     table.run(0)
@@ -154,7 +154,7 @@ def test_a_newcomer_that_missed_its_first_installation_is_new_in_the_next_view()
     table.mend()
     table.view("B C")
     assert table.heard("B") == "[A B] 1 [A B C] [B C]"
-    assert table.heard("C") == "[B C]"
+    assert table.heard("C") == "[A B C] [B C]"
 
 
 # Views that overtake each other.
