@@ -194,8 +194,8 @@ class Incoming:
             named = msgspec.convert(body, NamedEdit)
         except msgspec.ValidationError as error:
             raise ProtocolError("bad-edit", str(error)) from None
-        # The text is changed before anything is handed on, so that who answers an edit finds all of it there.
-        for edit in list(self._text.place(message.sender, named)):
+        # One by one, so that an app which answers an edit at once answers in the text that it has by then.
+        for edit in self._text.place(message.sender, named):
             self.processor(replace(message, body=msgspec.to_builtins(edit)))
 
 

@@ -31,7 +31,7 @@ class Writer:
         self.pair.send.processor = self._to_order
         self.order.send.processor = self.sent.append
         self.order.receive.processor = self._from_order
-        self.pair.receive.processor = self._apply
+        self.pair.receive.processor = self.apply
 
     def type(self, at: int, delete: int = 0, insert: str = "") -> Cast:
         edit = {"at": at, "delete": delete, "insert": insert}
@@ -52,7 +52,7 @@ class Writer:
         for bundle in delivery.cast.bundles:
             self.pair.receive.filter(ReceivedMessage(delivery.cast.sender, msgspec.msgpack.decode(bundle.payload)))
 
-    def _apply(self, message: ReceivedMessage) -> None:
+    def apply(self, message: ReceivedMessage) -> None:
         self.received.append(message)
         self.text = shared_text.applied(self.text, message.body)
 
@@ -100,6 +100,26 @@ def test_a_deletion_around_what_was_typed_meanwhile_leaves_it() -> None:
         {"at": 0, "delete": 2, "insert": ""},
         {"at": 2, "delete": 2, "insert": ""},
     ]
+
+
+def test_an_app_may_answer_in_the_middle_of_an_edit() -> None:
+    """What is replaced comes as two edits. Somebody types at the end as soon as the first of them is there."""
+    a, b, c = writers()
+    first = a.type(0, insert="abcd")
+    b.take(first)
+
+    def answer(message: ReceivedMessage) -> None:
+        b.apply(message)
+        b.type(len(b.text), insert="!")
+
+    b.pair.receive.processor = answer
+    replaced = a.type(1, delete=2, insert="XYZ")
+    b.take(replaced)
+    assert b.text == "aXYZd!!"
+    for other in (a, c):
+        other.take(*b.sent)
+    c.take(first, replaced)
+    assert a.text == c.text == b.text
 
 
 def test_words_typed_at_one_place_stay_whole() -> None:
