@@ -35,7 +35,7 @@ class Player:
     def _tick(self) -> None:
         assert self.pair.on_time is not None
         self.deadline = self.pair.on_time(self.now)
-        assert self.deadline is None or self.deadline > self.now
+        assert self.deadline is None or self.deadline > self.now, "it would be called for ever"
 
     def times(self, sender: str) -> list[int]:
         return [at for at, message in self.shown if message.sender == sender]
@@ -68,14 +68,24 @@ def test_a_silence_begins_anew() -> None:
     assert player.times("ada") == one + [5_000 + at for at in one]
 
 
+def test_who_goes_on_is_not_delayed_anew() -> None:
+    player = Player()
+    player.arrive(0, "ada", 1)
+    player.arrive(DELAY_MS + PACE_MS, "ada", 2)
+    player.arrive(DELAY_MS + 2 * PACE_MS - 1, "ada", 3)
+    player.arrive(DELAY_MS + 3 * PACE_MS + 1, "ada", 4)
+    player.run_to(5_000)
+    assert player.times("ada") == [DELAY_MS + PACE_MS * turn for turn in range(3)] + [2 * DELAY_MS + 3 * PACE_MS + 1]
+
+
 def test_senders_do_not_wait_for_each_other() -> None:
     player = Player()
-    for body in range(50):
+    for body in range(5):
         player.arrive(0, "ada", body)
-    player.arrive(40, "bob", 1)
+    player.arrive(47, "bob", 1)
     player.run_to(5_000)
-    assert player.times("bob") == [40 + DELAY_MS]
-    assert player.bodies("ada") == list(range(50))
+    assert player.times("bob") == [47 + DELAY_MS]
+    assert player.times("ada") == [DELAY_MS + PACE_MS * body for body in range(5)]
 
 
 def test_who_is_faster_than_the_pace_is_not_delayed_ever_more() -> None:
@@ -131,6 +141,7 @@ def test_what_a_leaver_sent_is_shown_with_the_view() -> None:
     assert player.bodies("ada") == [0, 1, 2, 3]
     assert player.bodies("bob") == []
     player.run_to(1_000)
+    assert player.bodies("ada") == [0, 1, 2, 3]
     assert player.bodies("bob") == [7]
     assert player.deadline is None
 
