@@ -115,6 +115,9 @@ class Registry(Generic[Factory]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._factories)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._factories
+
     def add(self, name: str, factory: Factory) -> None:
         """Make a factory known; a name has one meaning for the whole group, so it cannot be given twice."""
         if not name or name in self._factories:

@@ -26,7 +26,6 @@ from octoloom.core import causal, fifo, sequencer, unordered
 from octoloom.core import group_effects as effect
 from octoloom.core import group_messages as say
 from octoloom.core.casting import Casting
-from octoloom.core.causal import ConcurrentMessages
 from octoloom.core.complaints import Complaints
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.core.filters import Delivery, orders
@@ -159,7 +158,10 @@ class GroupMember:
             orders.find(view.order)
         self._known_epoch = view.epoch
         if self.me not in view.names:
-            self._expel(view.epoch)
+            self._expel(view.epoch, "the group has gone on without this member")
+            return
+        if view.order not in orders:
+            self._expel(view.epoch, f"the group's order is now {view.order!r}, which is not known here")
             return
         if self.casting is not None:
             self.casting.release(None)
@@ -170,10 +172,10 @@ class GroupMember:
         early, self._early_reports = self._early_reports, {}
         self._transition.start(now, {member: report for member, report in early.items() if member in self._members})
 
-    def _expel(self, epoch: int) -> None:
+    def _expel(self, epoch: int, reason: str) -> None:
         self.expelled = True
         self._transition = None
-        self._emit(effect.Expelled(epoch, self._outgoing.forwards.take_all()))
+        self._emit(effect.Expelled(epoch, self._outgoing.forwards.take_all(), reason))
 
     def install(self, now: int, install: Install) -> None:
         """Begin a view: everything of the one before has been delivered."""
@@ -267,19 +269,13 @@ class GroupMember:
     def _take_cast(self, now: int, cast: Cast) -> None:
         casting = self._casting_of(cast.epoch)
         if casting is not None:
-            self._order(now, casting, cast)
+            casting.on_cast(now, cast)
         elif self.casting is not None and cast.epoch <= self.casting.epoch:
             self.counters["old-view"] += 1
         elif len(self._early) < EARLY_MAX:
             self._early.append(cast)  # its sender has the next view installed already
         else:
             self.counters["no-room"] += 1
-
-    def _order(self, now: int, casting: Casting, cast: Cast, is_fill: bool = False) -> None:
-        try:
-            casting.on_cast(now, cast, is_fill)
-        except ConcurrentMessages as conflict:
-            self._emit(effect.Conflict(str(conflict)))
 
     def _on_reliable(self, now: int, peer: str, part: Reliable) -> None:
         match part:
@@ -308,7 +304,7 @@ class GroupMember:
             return
         for cast in casts:
             if cast.epoch == self.casting.epoch:
-                self._order(now, self.casting, cast, is_fill=True)
+                self.casting.on_cast(now, cast, is_fill=True)
         self.casting.release(None)
 
     # Order.
@@ -378,7 +374,8 @@ class GroupMember:
         times = [time for time in (self.speech.deadline(), self._complaints.due_at) if time is not None]
         if self.casting is not None and not self.frozen:
             times.append(self.casting.deadline())
-        self._deadline = min(times, default=None)
+        # What has become due by now is not late.
+        self._deadline = max(min(times), now) if times else None
 
     def on_time(self, now: int) -> None:
         if self.expelled:

@@ -78,6 +78,7 @@ class Expelled:
     epoch: int
     unsure: list[Bundle]
     """Bundles of one's own of which it is not known whether the others have them."""
+    reason: str = "the group has gone on without this member"
 
 
 @dataclass(frozen=True, slots=True)
