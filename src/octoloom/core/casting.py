@@ -11,10 +11,11 @@ import heapq
 from collections import Counter
 from collections.abc import Callable
 
+from octoloom.core.causal import ConcurrentMessages
 from octoloom.core.errors import ProtocolError
 from octoloom.core.filters import Delivery, OrderContext, TooManyHeld, orders
 from octoloom.core.gathering import in_fills
-from octoloom.core.group_effects import Effect, ToMembers
+from octoloom.core.group_effects import Conflict, Effect, ToMembers
 from octoloom.core.group_messages import Bundle, Cast, GroupView, Nak, Resent, Stable
 from octoloom.core.group_settings import GroupSettings
 from octoloom.core.nakack import Nakack
@@ -56,6 +57,7 @@ class Casting:
         self._now = now
         self._delays: dict[str, int] = {}
         self._delayed: list[tuple[int, int, Cast]] = []
+        self._delays_begun = 0
 
     @property
     def is_total(self) -> bool:
@@ -95,8 +97,9 @@ class Casting:
             return
         delay_ms = self._delays.get(cast.sender, 0)
         if delay_ms and len(self._delayed) < DELAYED_MAX:
-            heapq.heappush(self._delayed, (now + delay_ms, cast.number, cast))
-        elif not self._order(cast):
+            self._delays_begun += 1
+            heapq.heappush(self._delayed, (now + delay_ms, self._delays_begun, cast))
+        elif not self._order(cast, is_fill):
             return
         self.nakack.add(now, cast)
         self.stability.touch()
@@ -110,13 +113,19 @@ class Casting:
         if not is_own and (cast.plain or not self.is_total):
             raise ProtocolError("forged-sender", f"{cast.sender} casts what is not its own")
 
-    def _order(self, cast: Cast) -> bool:
-        """Hand a cast to the order; False if that has no room for it now."""
+    def _order(self, cast: Cast, is_fill: bool = False) -> bool:
+        """Hand a cast to the order; False if that does not take it now.
+
+        What is concurrent against the app's will is told and comes again, until the view ends: then it counts as had.
+        """
         try:
             self.order.receive.filter(cast)
         except TooManyHeld:
             self._counters["no-room"] += 1
             return False
+        except ConcurrentMessages as conflict:
+            self._emit(Conflict(str(conflict)))
+            return is_fill
         if cast.plain:
             self._deliver_plain(cast)
         return True
