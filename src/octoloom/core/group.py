@@ -374,7 +374,8 @@ class GroupMember:
         times = [time for time in (self.speech.deadline(), self._complaints.due_at) if time is not None]
         if self.casting is not None and not self.frozen:
             times.append(self.casting.deadline())
-        self._deadline = min(times, default=None)
+        # What has become due by now is not late.
+        self._deadline = max(min(times), now) if times else None
 
     def on_time(self, now: int) -> None:
         if self.expelled:
