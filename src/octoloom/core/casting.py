@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from octoloom.core.causal import ConcurrentMessages
 from octoloom.core.errors import ProtocolError
-from octoloom.core.filters import Delivery, OrderContext, TooManyHeld, orders
+from octoloom.core.filters import HELD_MAX, Delivery, OrderContext, TooManyHeld, orders
 from octoloom.core.gathering import in_fills
 from octoloom.core.group_effects import Conflict, Effect, ToMembers
 from octoloom.core.group_messages import Bundle, Cast, GroupView, Nak, Resent, Stable
@@ -86,13 +86,14 @@ class Casting:
     def on_cast(self, now: int, cast: Cast, is_fill: bool = False) -> None:
         """A cast of this view, perhaps not for the first time. Raises `ProtocolError` and changes nothing if bad.
 
-        What fills in the end of a view is taken even where there is no room: the view cannot end without it.
+        What fills in the end of a view is taken even where there is no room: the view cannot end without it. So the
+        rest takes only half of what an order may hold.
         """
         self._check(cast)
         if self.nakack.has(cast.sender, cast.number):
             self._counters["duplicates"] += 1
             return
-        if not is_fill and not self.nakack.takes(cast):
+        if not is_fill and not (self.nakack.takes(cast) and self.order.held < HELD_MAX // 2):
             self._counters["no-room"] += 1
             return
         delay_ms = self._delays.get(cast.sender, 0)

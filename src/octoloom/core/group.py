@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from octoloom.core import causal, fifo, sequencer, unordered
+from octoloom.core import causal, fifo, sequencer, stamps, unordered
 from octoloom.core import group_effects as effect
 from octoloom.core import group_messages as say
 from octoloom.core.casting import Casting
@@ -38,7 +38,7 @@ from octoloom.core.speech import Speech
 from octoloom.core.steps import DELIVERED, VIEW, Step
 from octoloom.core.transition import Transition
 
-BUILT_IN = (unordered, fifo, causal, sequencer)
+BUILT_IN = (unordered, fifo, causal, sequencer, stamps)
 """The modules that register the orders."""
 EARLY_MAX = 1_000
 LATE_MS = 200
@@ -130,6 +130,8 @@ class GroupMember:
 
     def set_minimum_delay(self, now: int, member: str, delay_ms: int) -> None:
         self._check_member(member)
+        if delay_ms < 0:
+            raise UsageError(f"a delay is 0 ms or more, not {delay_ms}")
         self.speech.say(now, member, say.Delay(delay_ms))
 
     def give_state(self, now: int, epoch: int, members: list[str], payload: bytes) -> None:
@@ -151,11 +153,9 @@ class GroupMember:
     # Views.
 
     def on_view(self, now: int, view: GroupView) -> None:
-        """The register has announced a view. Raises `UnknownFilter`, and does nothing, if its order is unknown here."""
+        """The register has announced a view."""
         if self.expelled or view.epoch <= self._known_epoch:
             return
-        if self.me in view.names:
-            orders.find(view.order)
         self._known_epoch = view.epoch
         if self.me not in view.names:
             self._expel(view.epoch, "the group has gone on without this member")
@@ -214,7 +214,10 @@ class GroupMember:
             self._outgoing.send_outbox(now, casting)
         early, self._early = self._early, []
         for cast in early:
-            self._take_cast(now, cast)
+            try:
+                self._take_cast(now, cast)
+            except ProtocolError as error:  # not the fault of who says that the view begins
+                self.counters[error.code] += 1
 
     # What comes in.
 
@@ -284,6 +287,8 @@ class GroupMember:
             case say.Direct(payload):
                 self._emit(effect.DeliverDirect(peer, payload))
             case say.Delay(delay_ms):
+                if delay_ms < 0:
+                    raise ProtocolError("bad-delay", f"{peer} wants a delay of {delay_ms} ms")
                 self._delays[peer] = delay_ms
                 if self.casting is not None:
                     self.casting.set_delay(peer, delay_ms)
