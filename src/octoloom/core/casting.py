@@ -87,13 +87,14 @@ class Casting:
         """A cast of this view, perhaps not for the first time. Raises `ProtocolError` and changes nothing if bad.
 
         What fills in the end of a view is taken even where there is no room: the view cannot end without it. So the
-        rest takes only half of what an order may hold.
+        rest takes only half of what an order may hold, but for the next of its sender: one such ends the waiting.
         """
         self._check(cast)
         if self.nakack.has(cast.sender, cast.number):
             self._counters["duplicates"] += 1
             return
-        if not is_fill and not (self.nakack.takes(cast) and self.order.held < HELD_MAX // 2):
+        has_room = self.nakack.is_next(cast) or (self.nakack.takes(cast) and self.order.held < HELD_MAX // 2)
+        if not is_fill and not has_room:
             self._counters["no-room"] += 1
             return
         delay_ms = self._delays.get(cast.sender, 0)
@@ -125,7 +126,7 @@ class Casting:
             self._counters["no-room"] += 1
             return False
         except ConcurrentMessages as conflict:
-            self._emit(Conflict(str(conflict)))
+            self._emit(Conflict(conflict.later, conflict.earlier))
             return is_fill
         if cast.plain:
             self._deliver_plain(cast)

@@ -135,9 +135,8 @@ class GroupMember:
         self.speech.say(now, member, say.Delay(delay_ms))
 
     def give_state(self, now: int, epoch: int, members: list[str], payload: bytes) -> None:
-        for member in members:
-            if self.knows(member):
-                self.speech.say(now, member, say.State(epoch, payload))
+        for member in filter(self.knows, members):
+            self.speech.say(now, member, say.State(epoch, payload))
 
     def _check_open(self, payload: bytes) -> None:
         if self.expelled:

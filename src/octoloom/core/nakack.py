@@ -81,11 +81,14 @@ class Nakack:
     def has(self, sender: str, number: int) -> bool:
         return self._streams[sender].seen.has(number)
 
+    def is_next(self, cast: Cast) -> bool:
+        """Whether a cast closes a gap, or there is none before it."""
+        return cast.number == self._streams[cast.sender].seen.watermark + 1
+
     def takes(self, cast: Cast) -> bool:
         """Whether there is room for a cast that is new."""
-        stream = self._streams[cast.sender]
-        is_next = cast.number == stream.seen.watermark + 1
-        return is_next or (cast.number <= stream.seen.watermark + SPARSE_MAX and not self.congested)
+        ahead = cast.number - self._streams[cast.sender].seen.watermark
+        return ahead == 1 or (ahead <= SPARSE_MAX and not self.congested)
 
     def add(self, now: int, cast: Cast) -> None:
         """Keeps a cast that is new."""
