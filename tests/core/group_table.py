@@ -143,8 +143,10 @@ class Table:
 
     def hand(self, to: str, peer: str, *parts: Part) -> None:
         """Hand a packet over, as it is. Raises what the core raises."""
-        self.seats[to].core.on_packet(self.now, peer, list(parts))
-        self._turn(to)
+        try:
+            self.seats[to].core.on_packet(self.now, peer, list(parts))
+        finally:
+            self._turn(to)
 
     # Time.
 
