@@ -107,7 +107,7 @@ def test_concurrent_messages_are_a_mistake_if_the_app_says_so() -> None:
     table.let_go("B", "A", "C")
     assert table.heard("C") == "[A B C] a1"
     conflicts = [each for each in table.seats["C"].effects if isinstance(each, Conflict)]
-    assert conflicts == [Conflict("cast 1 of B and cast 1 of A are concurrent")]
+    assert conflicts == [Conflict(("B", 1), ("A", 1))]
     table.view("A B C", ms=2_000)
     assert [table.heard(name) for name in "ABC"] == ["[A B C] [A B C]", "[A B C] [A B C]", "[A B C] a1 [A B C]"]
 

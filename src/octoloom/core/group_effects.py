@@ -66,9 +66,10 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A concurrent cast came although the app wants none."""
+    """Two casts are concurrent although the app wants none to be: (member, number) of each."""
 
-    detail: str
+    later: tuple[str, int]
+    earlier: tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
