@@ -1,7 +1,7 @@
 """Octoloom weaves the events of many devices into one ordered, durable, shared state.
 
 `App` and `Reject` are for whoever writes the rules, `Device` and `Observer` for whoever takes part. What runs a chain
-is the command line: ``octoloom up game.py:app``.
+is the command line: ``octoloom up game.py:app``. `Group` is for programs that speak to each other in an order.
 """
 
 from __future__ import annotations
@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from octoloom.core.app import App, AppEvent, Reject
+    from octoloom.core.causal import ConcurrentMessages
     from octoloom.core.errors import OctoloomError, ProtocolError, StoreError, UsageError
+    from octoloom.core.filters import ReceivedMessage
+    from octoloom.core.group_messages import GroupView
     from octoloom.runtime.device import Device, Sending
     from octoloom.runtime.follower import Change, SendOutcome
+    from octoloom.runtime.group import Group
+    from octoloom.runtime.group_errors import Expelled
     from octoloom.runtime.observer import Observer
 
 __version__ = "0.1.0"
@@ -22,10 +27,15 @@ __all__ = [
     "App",
     "AppEvent",
     "Change",
+    "ConcurrentMessages",
     "Device",
+    "Expelled",
+    "Group",
+    "GroupView",
     "Observer",
     "OctoloomError",
     "ProtocolError",
+    "ReceivedMessage",
     "Reject",
     "SendOutcome",
     "Sending",
@@ -39,10 +49,15 @@ _HOMES = {
     "App": "octoloom.core.app",
     "AppEvent": "octoloom.core.app",
     "Change": "octoloom.runtime.follower",
+    "ConcurrentMessages": "octoloom.core.causal",
     "Device": "octoloom.runtime.device",
+    "Expelled": "octoloom.runtime.group_errors",
+    "Group": "octoloom.runtime.group",
+    "GroupView": "octoloom.core.group_messages",
     "Observer": "octoloom.runtime.observer",
     "OctoloomError": "octoloom.core.errors",
     "ProtocolError": "octoloom.core.errors",
+    "ReceivedMessage": "octoloom.core.filters",
     "Reject": "octoloom.core.app",
     "SendOutcome": "octoloom.runtime.follower",
     "Sending": "octoloom.runtime.device",
