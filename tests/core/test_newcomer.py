@@ -1,0 +1,77 @@
+"""How the state comes to a newcomer, and what waits for it."""
+
+from __future__ import annotations
+
+from octoloom.core.group_effects import Deliver, Effect, NeedState, TakeState
+from octoloom.core.group_messages import Bundle, Install
+from octoloom.core.newcomer import Newcomer
+from tests.core.group_table import view_of
+
+
+def install(epoch: int, newcomers: str = "", members: str = "A B C") -> Install:
+    return Install(view_of(members, epoch), epoch - 1, {}, {}, newcomers.split())
+
+
+def newcomer(me: str, wants_state: bool = True) -> tuple[Newcomer, list[Effect]]:
+    out: list[Effect] = []
+    return Newcomer(me, wants_state, out.append), out
+
+
+def deliver(number: int) -> Deliver:
+    return Deliver(Bundle("A", number, 1, b""))
+
+
+def test_the_state_comes_before_what_was_held_back_for_it() -> None:
+    c, out = newcomer("C")
+    c.on_installed(install(1, "C"))
+    c.hand_over(deliver(1))
+    c.hand_over(deliver(2))
+    assert out == []
+    assert c.on_state(1, b"state")
+    c.hand_over(deliver(3))
+    assert out == [TakeState(b"state"), deliver(1), deliver(2), deliver(3)]
+    assert [c.waits, c.lacks_state] == [False, False]
+
+
+def test_a_state_of_another_view_or_a_second_one_is_not_what_it_waits_for() -> None:
+    c, out = newcomer("C")
+    assert not c.on_state(1, b"early")
+    c.on_installed(install(2, "C"))
+    assert not c.on_state(1, b"old")
+    assert not c.on_state(3, b"of the future")
+    assert c.waits
+    assert c.on_state(2, b"state")
+    assert not c.on_state(2, b"again")
+    assert out == [TakeState(b"state")]
+
+
+def test_the_next_views_state_covers_what_was_held_for_the_one_before() -> None:
+    c, out = newcomer("C")
+    c.on_installed(install(1, "C"))
+    c.hand_over(deliver(1))
+    c.on_installed(install(2, "C", "B C"))
+    c.hand_over(deliver(2))
+    assert c.on_state(2, b"with 1")
+    assert out == [TakeState(b"with 1"), deliver(2)]
+
+
+def test_if_nobody_has_a_state_it_begins_with_nothing() -> None:
+    c, out = newcomer("C")
+    c.on_installed(install(1))
+    c.hand_over(deliver(1))
+    c.on_installed(install(2))
+    assert out == [TakeState(None), deliver(1)]
+
+
+def test_who_wants_none_gets_none() -> None:
+    c, out = newcomer("C", wants_state=False)
+    c.on_installed(install(1))
+    c.hand_over(deliver(1))
+    assert out == [deliver(1)]
+
+
+def test_the_oldest_that_has_a_state_gives_it() -> None:
+    for me, gives in (("A", False), ("B", True), ("C", False), ("D", False)):
+        member, out = newcomer(me, wants_state=False)
+        member.on_installed(install(1, "A D", "A B C D"))
+        assert (NeedState(1, ["A", "D"]) in out) is gives
