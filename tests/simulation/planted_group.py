@@ -8,16 +8,16 @@ from octoloom.core.causal import Causal
 from octoloom.core.filters import Delivery
 from octoloom.core.gathering import Gathering
 from octoloom.core.group import GroupMember
+from octoloom.core.group_effects import Deliver
 from octoloom.core.nakack import Nakack
 from octoloom.core.newcomer import Newcomer
 from octoloom.core.outgoing import Outgoing
-from octoloom.core.sequencer import Admission, CoordinatorFirst, ForwardTable
-from octoloom.core.speech import Speech
+from octoloom.core.sequencer import CoordinatorFirst, ForwardTable
 from octoloom.core.stability import Stability
 from octoloom.core.tags import Seen
 from octoloom.core.transition import Transition
 from octoloom.core.unicast import Unicast
-from tests.simulation.planting import Plants, Wrong, planting
+from tests.simulation.planting import Plants, Wrong, planting, together
 
 GROUP_PLANTS: Plants = {}
 plant = planting(GROUP_PLANTS)
@@ -60,13 +60,6 @@ def the_oldest_view_counts(right: Wrong, self: Gathering) -> Any:
     return min(installs, key=lambda install: install.view.epoch, default=None)
 
 
-@plant(Transition, "_on_install")
-def any_installation_is_carried_out(right: Wrong, self: Transition, now: int, peer: str, install: Any) -> None:
-    installed = self._member.installed
-    if installed is None or install.view.epoch > installed.view.epoch:
-        self._member.install(now, install)
-
-
 @plant(Gathering, "silent")
 def a_majority_is_enough(right: Wrong, self: Gathering) -> list[str]:
     missing: list[str] = right(self)
@@ -99,9 +92,16 @@ def the_old_coordinators_turn_is_cast_in_the_new_view(right: Wrong, self: Outgoi
     self._to_forward.clear()
 
 
-@plant(Admission, "admit")
-def everything_is_admitted(right: Wrong, self: Admission, origin: str, bundles: Any) -> Any:
-    return list(bundles)
+@plant(GroupMember, "_on_delivery")
+def received_table_is_not_looked_at(right: Wrong, self: GroupMember, delivery: Any) -> None:
+    for bundle in [] if delivery.cast.plain else delivery.cast.bundles:
+        self._received[bundle.origin] = max(self._received.get(bundle.origin, 0), bundle.number)
+        self._outgoing.forwards.remove(bundle.number if bundle.origin == self.me else 0)
+        self.newcomer.hand_over(Deliver(bundle, delivery.concurrent, delivery.path))
+
+
+# The old turn would do no harm alone: who gets a bundle twice drops it.
+together(GROUP_PLANTS, the_old_coordinators_turn_is_cast_in_the_new_view, received_table_is_not_looked_at)
 
 
 @plant(CoordinatorFirst, "_hold")
@@ -176,11 +176,6 @@ def parts_are_taken_as_they_come(right: Wrong, self: Unicast, numbered: Any) -> 
     self.ack_due = True
     self._next = max(self._next, numbered.number + 1)
     return [numbered.part]
-
-
-@plant(Speech, "keep")
-def the_dead_are_spoken_to(right: Wrong, self: Speech, members: Any) -> None:
-    """For ever."""
 
 
 # Newcomers.
