@@ -172,8 +172,8 @@ class GroupMember:
         self._transition.start(now, {member: report for member, report in early.items() if member in self._members})
 
     def _expel(self, epoch: int, reason: str) -> None:
-        self.expelled = True
-        self._transition = None
+        self.expelled, self._transition = True, None
+        self._outgoing.freeze()
         self._emit(effect.Expelled(epoch, self._outgoing.forwards.take_all(), reason))
 
     def install(self, now: int, install: Install) -> None:
