@@ -366,6 +366,33 @@ def test_a_silent_member_is_complained_of_again_and_again_by_the_coordinator() -
     assert not table.seats["B"].effects
 
 
+def test_nobody_complains_of_who_is_gone_or_sends_it_anything() -> None:
+    table = table_of("A B C")
+    table.send("C", "1")
+    table["B"].send_to(table.now, "A", b"psst")
+    table.crash("A")
+    table.view("B C")
+    table.said.clear()
+    table.run(6_000)
+    assert [table.seats[name].effects for name in "BC"] == [[], []]
+    assert table.said["Direct"] == table.said["Forward"] == 0
+    assert table.all_heard("B C") == "[A B C] [B C] 1"
+
+
+def test_who_is_out_says_and_delivers_no_more() -> None:
+    """Not even what it sent in the turn in which it learns that."""
+    for name in "AB":
+        table = table_of("A B")
+        table[name].send(table.now, b"1")
+        table.tell(view_of("X", 9), name)
+        expelled = table.seats[name].effects[-1]
+        assert isinstance(expelled, Expelled)
+        assert [bundle.payload for bundle in expelled.unsure] == [b"1"]
+        table.run()
+        assert table.heard(name) == "[A B]"
+        assert table.said["Cast"] == table.said["Forward"] == 0
+
+
 def test_who_did_not_run_itself_complains_of_nobody() -> None:
     table = table_of("A B C")
     table.seats["A"].hung = True

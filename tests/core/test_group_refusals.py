@@ -109,6 +109,14 @@ def test_a_cast_that_was_there_before_is_a_duplicate_whatever_it_says(order: str
     assert "x" not in table.heard("C")
 
 
+def test_a_bundle_that_was_ordered_before_is_not_delivered_again() -> None:
+    table = with_traffic("total")
+    before = table.heard("C")
+    table.hand("C", "A", Cast(1, "A", 4, [Bundle("B", 1, 1, b"x"), Bundle("A", 2, 1, b"x"), Bundle("A", 3, 1, b"new")]))
+    assert table.heard("C") == before + " new"
+    assert table["C"].counters["duplicates"] == 2
+
+
 def test_a_cast_of_an_old_view() -> None:
     table = with_traffic("fifo")
     table.view("A B C")

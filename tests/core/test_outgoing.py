@@ -88,6 +88,7 @@ def test_what_the_old_coordinator_had_taken_and_not_cast_comes_again_from_its_se
     table.run()
     assert table.all_heard("A B") == "[A B] [A B] a1 b1"
     assert table.said["Cast"] == 2
+    assert [table[name].counters["duplicates"] for name in "AB"] == [0, 0]
 
 
 def test_what_waits_for_a_view_goes_out_in_the_order_it_was_sent() -> None:

@@ -127,6 +127,22 @@ def test_the_new_coordinator_dies_when_only_one_member_has_carried_out_its_decis
         assert table.all_heard("C D") == f"[A B C D] 1 [B C D] 2 [{survivors}]"
 
 
+def test_nothing_is_decided_before_everybody_holds_everything() -> None:
+    """Else D would be in a view that C cannot be brought to, for what B was to fill in died with B."""
+    table = table_of("A B C D")
+    table.hold("A", "C", "D")
+    table.send("C", "1")
+    table.run(0)
+    table.crash("A")
+    table.hold("B", "C")
+    table.view("B C D")
+    assert table.heard("D") == "[A B C D] 1"
+    assert [table[name].frozen for name in "BCD"] == [True, True, True]
+    table.crash("B")
+    table.view("C D")
+    assert table.all_heard("C D") == "[A B C D] 1 [C D]"
+
+
 def test_a_decision_that_no_survivor_heard_of_is_void() -> None:
     table = table_of("A B C D")
     table.crash("A")

@@ -70,6 +70,7 @@ def test_the_oldest_few_are_sent_again_with_growing_patience() -> None:
     sender.on_acked(now, RESENT_MAX)
     assert sender.deadline() == now + 10
     assert sender.due(now + 10)[0].number == RESENT_MAX + 1
+    assert sender.deadline() == now + 30, "who got an answer is patient anew"
 
 
 def test_an_acknowledgement_that_says_nothing_new_gains_no_patience() -> None:
