@@ -12,8 +12,8 @@ from octoloom.simulation.group_register_node import GroupRegisterNode
 from octoloom.simulation.network import Network
 from octoloom.simulation.world import World
 
-UNTIL_MS = 1_800
-LOOKS_MS = (2_600, 4_000, 8_000, 20_000)
+UNTIL_MS = 1_300
+LOOKS_MS = (1_900, 3_000, 6_000, 20_000)
 
 
 class GroupWorld:
