@@ -9,7 +9,7 @@ import pytest
 
 from octoloom.core.errors import ProtocolError
 from octoloom.core.group_messages import Bundle, Cast, Nak
-from octoloom.core.nakack import ASKED_MAX, RANGES_MAX, SENDER_TRIES, SPARSE_MAX, Nakack
+from octoloom.core.nakack import ASKED_MAX, RANGES_MAX, RESENT_BYTES_MAX, SENDER_TRIES, SPARSE_MAX, Nakack
 
 BIG = 1_000_000
 
@@ -154,6 +154,11 @@ def test_only_so_much_is_asked_for_and_answered_at_once() -> None:
         full.add(0, cast("A", number))
     assert len(full.find([("A", 1, 10**12)] * 3)) == ASKED_MAX
     assert full.find([("A", -(10**12), 10**12), ("X", 1, 5), ("A", 9, 3), ("B", 1, 10**12)]) == []
+    heavy = nakack(1 << 40)
+    for number, size in enumerate([2 * RESENT_BYTES_MAX, RESENT_BYTES_MAX // 2, RESENT_BYTES_MAX // 2, 1], 1):
+        heavy.add(0, cast("A", number, size))
+    assert [each.number for each in heavy.find([("A", 1, 9)])] == [1]
+    assert [each.number for each in heavy.find([("A", 2, 9)])] == [2, 3]
 
 
 def test_what_it_does_not_keep_cannot_be_got() -> None:

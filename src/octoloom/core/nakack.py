@@ -26,6 +26,8 @@ SPARSE_MAX = 65_536
 RANGES_MAX = 64
 ASKED_MAX = 512
 """So many ranges and casts are asked for at once."""
+RESENT_BYTES_MAX = 1024 * 1024
+"""So much is sent again at once: who asks again while it is on its way must not make it pile up."""
 SENDER_TRIES = 2
 """So often the sender itself is asked before the others."""
 
@@ -60,6 +62,16 @@ class Stream:
 
 def size_of(cast: Cast) -> int:
     return sum(len(bundle.payload) for bundle in cast.bundles)
+
+
+def _first_of(casts: list[Cast]) -> list[Cast]:
+    """As many as may be sent at once, and one at least."""
+    size = 0
+    for at, cast in enumerate(casts):
+        size += size_of(cast)
+        if size > RESENT_BYTES_MAX and at:
+            return casts[:at]
+    return casts
 
 
 class Nakack:
@@ -146,7 +158,7 @@ class Nakack:
             if stream is not None:
                 numbers = range(max(first, stream.stable + 1), min(last, first + ASKED_MAX, stream.last) + 1)
                 found.extend(stream.kept[number] for number in numbers if number in stream.kept)
-        return found[:ASKED_MAX]
+        return _first_of(found[:ASKED_MAX])
 
     def get(self, wanted: Sequence[tuple[str, int]]) -> list[Cast]:
         """Casts that are kept here for certain, since somebody in the view lacks them: or who asks has lied."""
