@@ -4,8 +4,8 @@
    that is lost is lost: the core says again what matters, and hears `on_peer_up` when there is a new one.
 2. Who dials says who it is and whom it means, and speaks only after a welcome. The register may have told a newcomer
    the view before it told us: who is not known is held for a moment, then refused.
-3. A fault of the other side ends the connection, is counted and logged, and changes nothing. A member that lets too
-   much lie unread is cut off: it dials again, or is dialled, and asks for what it lacks.
+3. A fault of the other side ends the connection, is counted and logged, and changes nothing.
+4. To a member that lets too much lie unread nothing more is sent until it reads. It asks for what it lacks then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ HELD_S_MAX = 2.0
 """How long a stranger is held that may be in the next view."""
 ANSWER_S_MAX = 5.0
 ACCEPTED_MAX = 1_024
-BUFFERED_MAX = 128 * 1024 * 1024
+BUFFERED_MAX = 64 * 1024 * 1024
+"""Beyond it, what is said to a member is lost."""
 PACKET_MAX = GROUP_FRAME_MAX // 2
 STEADY_S = 1.0
 """A connection that lived so long was a good one: the next trouble begins with a short wait."""
@@ -98,11 +99,10 @@ class Mesh:
         connection = self._connections.get(member)
         if connection is None:
             return
-        connection.send_now([frame(packet) for packet in packets_of(self._heads[member], parts, PACKET_MAX)])
         if connection.buffered > BUFFERED_MAX:
-            self.counters["too-slow"] += 1
-            _log.warning("%s hangs up on %s, which does not read", self._me, member)
-            connection.abort()
+            self.counters["unsent"] += 1
+            return
+        connection.send_now([frame(packet) for packet in packets_of(self._heads[member], parts, PACKET_MAX)])
 
     # Whom there is to speak to.
 
