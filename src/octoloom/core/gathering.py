@@ -40,6 +40,21 @@ class Gathering:
             return [member for member in self.view.names if member not in self.reports]
         return [member for member in self.elders() if member not in self.ready]
 
+    def is_sound(self, member: str, report: Report) -> bool:
+        """Whether a report can be true: of an earlier view with this member, and what is there of that one's casts."""
+        install = report.installed
+        if install is None:
+            return not report.have
+        names = install.view.names
+        if install.view.epoch >= self.view.epoch or member not in names or not is_whole(install):
+            return False
+        if list(report.have) != names or report.have[member][1]:
+            return False  # nobody lacks casts of its own
+        return all(
+            watermark >= install.vector[sender][0] and all(number > watermark + 1 for number in above)
+            for sender, (watermark, above) in report.have.items()
+        )
+
     def newest(self) -> Install | None:
         """The last installation that anybody carried out; None in a group of newcomers."""
         installs = [report.installed for report in self.reports.values() if report.installed is not None]
@@ -100,6 +115,11 @@ class Gathering:
 
     def giver(self) -> str:
         return next((member for member in self.elders() if not self.reports[member].wants_state), "")
+
+
+def is_whole(install: Install) -> bool:
+    """Whether it says where each member's casts and bundles begin."""
+    return all(min(install.vector.get(name, (-1, -1))) >= 0 for name in install.view.names)
 
 
 def in_fills(casts: list[Cast]) -> list[list[Cast]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from octoloom.core.errors import ProtocolError
 from octoloom.core.filters import orders
-from octoloom.core.gathering import Gathering, in_fills
+from octoloom.core.gathering import Gathering, in_fills, is_whole
 from octoloom.core.group_messages import Cut, Fetch, Fill, GroupView, Install, Ready, Report
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Transition:
         """`early` are reports for this view that came before the view itself."""
         if self._gathering is not None:
             for member, report in early.items():
-                if report.epoch == self.view.epoch:
+                if report.epoch == self.view.epoch and self._gathering.is_sound(member, report):
                     self._gathering.reports[member] = report
         self.report(now)
 
@@ -83,8 +83,7 @@ class Transition:
         """What is installed is what the register has announced."""
         view, mine = install.view, self.view
         is_mine = view.epoch < mine.epoch or (view.names, view.order) == (mine.names, mine.order)
-        counts = [install.vector.get(name, (-1, -1)) for name in view.names]
-        if not is_mine or self._member.me not in view.names or view.order not in orders or min(map(min, counts)) < 0:
+        if not is_mine or self._member.me not in view.names or view.order not in orders or not is_whole(install):
             raise ProtocolError("bad-install", f"view {view.epoch} is not the one that {self._member.me} waits for")
 
     # As the coordinator.
@@ -96,6 +95,8 @@ class Transition:
         if isinstance(part, Ready):
             gathering.ready[peer] = None
             self._decide(now)
+        elif not gathering.is_sound(peer, part):
+            raise ProtocolError("bad-report", f"{peer} cannot have what it reports for view {self.view.epoch}")
         elif gathering.union is None:
             gathering.reports[peer] = part
             self._gather(now)
