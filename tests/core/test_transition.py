@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from octoloom.core.errors import ProtocolError
 from octoloom.core.group_effects import Expelled
-from octoloom.core.group_messages import Bundle, Cast, Cut, Fetch, Fill, Install, Numbered, Ready, Report
-from tests.core.group_table import Table, table_of, view_of, visible
+from tests.core.group_table import table_of, view_of
 
 # The failover example of the SEQUENCER document: C sends 1 to 6, the coordinator casts all and dies.
 
@@ -255,106 +251,3 @@ def test_casts_of_the_old_view_are_not_taken_by_who_is_frozen_already() -> None:
     table.tell(view, "A")
     table.run(0)
     assert table.all_heard("A B C") == "[A B C] 1 [A B C]"
-
-
-# What is not in order.
-
-
-def frozen_table() -> tuple[Table, int]:
-    """B waits for the coordinator A; the answer is the number of A's next part to B."""
-    table = table_of("A B C", order="fifo")
-    table.send("A", "1")
-    table.run(0)
-    table.hold("C", "A")
-    table.view("A B C")
-    assert table["B"].frozen
-    return table, 2
-
-
-@pytest.mark.parametrize(
-    "union",
-    [{"A": (2, [])}, {"A": (1, [3])}, {"B": (1, [])}, {"X": (1, [])}, {"X": (0, [])}],
-)
-def test_a_cut_that_lies_is_refused(union: dict[str, tuple[int, list[int]]]) -> None:
-    table, number = frozen_table()
-    before = visible(table["B"])
-    with pytest.raises(ProtocolError, match="bad-cut"):
-        table.hand("B", "A", Numbered(number, Cut(2, union)))
-    assert visible(table["B"]) == before
-    assert table["B"].counters["bad-cut"] == 1
-    assert table.said["Ready"] == 0
-
-
-@pytest.mark.parametrize("wanted", [("A", 2), ("A", 0), ("A", -1), ("X", 1)])
-def test_a_fetch_of_what_is_not_here_is_refused(wanted: tuple[str, int]) -> None:
-    table, number = frozen_table()
-    before = visible(table["B"])
-    with pytest.raises(ProtocolError, match="bad-fetch"):
-        table.hand("B", "A", Numbered(number, Fetch(2, [wanted])))
-    assert visible(table["B"]) == before
-
-
-def test_a_fill_of_a_stranger_is_refused() -> None:
-    table, number = frozen_table()
-    before = visible(table["B"])
-    cast = Cast(1, "X", 1, [Bundle("X", 1, 1, b"x")])
-    with pytest.raises(ProtocolError, match="not-a-member"):
-        table.hand("B", "A", Numbered(number, Fill(2, [cast])))
-    assert visible(table["B"]) == before
-
-
-@pytest.mark.parametrize("part", [Report(2, None, {}), Ready(2)])
-def test_only_the_coordinator_is_reported_to(part: Report | Ready) -> None:
-    table, _ = frozen_table()
-    before = visible(table["B"])
-    with pytest.raises(ProtocolError, match="not-coordinator"):
-        table.hand("B", "C", Numbered(1, part))
-    assert visible(table["B"]) == before
-
-
-def install(members: str, epoch: int, previous: int, order: str = "fifo") -> Install:
-    return Install(view_of(members, epoch, order), previous, {}, dict.fromkeys(members.split(), (0, 0)), [])
-
-
-@pytest.mark.parametrize(
-    ("peer", "part"),
-    [
-        ("C", install("A B C", 2, 1)),
-        ("A", install("A B C", 2, 7)),
-        ("A", install("A B C", 3, 1)),
-        ("A", install("A B C", 1, 0)),
-    ],
-    ids=["not from the coordinator", "of other ancestors", "of the future", "of the past"],
-)
-def test_an_installation_that_nobody_expects_does_nothing(peer: str, part: Install) -> None:
-    table, number = frozen_table()
-    before = visible(table["B"])
-    table.hand("B", peer, Numbered(number if peer == "A" else 1, part))
-    assert visible(table["B"]) == before
-    assert table.heard("B") == "[A B C] 1"
-
-
-def test_an_installation_without_a_transition_does_nothing() -> None:
-    table = table_of("A B", order="fifo")
-    before = visible(table["B"])
-    table.hand("B", "A", Numbered(2, install("A B", 2, 1)))
-    assert visible(table["B"]) == before
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        install("A B", 2, 1),
-        install("A B C", 2, 1, "total"),
-        Install(view_of("A B C", 2, "fifo"), 1, {}, {"A": (1, 1), "B": (0, 0)}, []),
-        Install(view_of("A B C", 2, "fifo"), 1, {}, {"A": (1, 1), "B": (0, 0), "C": (-1, 0)}, []),
-    ],
-    ids=["other members", "another order", "a vector too short", "a negative count"],
-)
-def test_an_installation_of_another_view_than_the_register_announced_is_refused(part: Install) -> None:
-    table, number = frozen_table()
-    before = visible(table["B"])
-    with pytest.raises(ProtocolError, match="bad-install"):
-        table.hand("B", "A", Numbered(number, part))
-    assert visible(table["B"]) == before
-    assert table["B"].counters["bad-install"] == 1
