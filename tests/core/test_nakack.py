@@ -161,6 +161,15 @@ def test_only_so_much_is_asked_for_and_answered_at_once() -> None:
     assert [each.number for each in heavy.find([("A", 2, 9)])] == [2, 3]
 
 
+def test_only_so_many_bytes_are_sent_again_at_once_and_one_cast_at_least() -> None:
+    member = nakack(kept_bytes_max=10 * RESENT_BYTES_MAX)
+    for number, size in enumerate([2 * RESENT_BYTES_MAX, RESENT_BYTES_MAX // 2, RESENT_BYTES_MAX // 2, 1], 1):
+        member.add(0, cast("A", number, size))
+    assert [each.number for each in member.find([("A", 1, 9)])] == [1]
+    assert [each.number for each in member.find([("A", 2, 9)])] == [2, 3]
+    assert [each.number for each in member.find([("A", 4, 9)])] == [4]
+
+
 def test_what_it_does_not_keep_cannot_be_got() -> None:
     member = nakack()
     member.add(0, cast("A", 1))
