@@ -15,7 +15,7 @@ from octoloom.core.group_register import GroupRegisterConfig
 from octoloom.core.register import RegisterConfig
 from octoloom.runtime.register import RegisterServer
 
-PATIENCE_S = 30.0
+PATIENCE_S = 20.0
 T = TypeVar("T")
 
 
