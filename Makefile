@@ -56,6 +56,8 @@ simulate: venv
 bench: venv
 	$(BIN)/python benchmarks/chain.py
 	$(BIN)/python benchmarks/log.py
+	$(BIN)/python benchmarks/group.py
+	$(BIN)/python benchmarks/causal.py
 
 lock:
 	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
