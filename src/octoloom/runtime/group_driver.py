@@ -68,8 +68,7 @@ class GroupDriver:
         self.counters: Counter[str] = Counter()
         self.inbox = Inbox(self._on_bad_payload)
         settings = core.settings
-        bundle_max = min(settings.cast_bytes_max // 2, settings.payload_max)
-        self.outbox = GroupOutbox(self._hand_over, bundle_max, settings.payload_max, transport)
+        self.outbox = GroupOutbox(self._hand_over, settings.cast_bytes_max // 2, settings.payload_max, transport)
         self.pipeline = Pipeline(name_of(core.me), filters, self._on_filtered, self.inbox.put)
         self.busy = False
         """Who sends has to wait: for room, or for its next turn."""

@@ -24,7 +24,7 @@ class GroupOutbox:
 
     def __init__(self, send: Send, bundle_max: int, payload_max: int, transport: str) -> None:
         self._send = send
-        self._bundle_max = bundle_max
+        self._bundle_max = min(bundle_max, payload_max) - ARRAY_HEAD_MAX
         self._payload_max = payload_max
         self._transport = transport
         self._bodies: list[bytes] = []
