@@ -77,7 +77,7 @@ def test_what_is_too_long_is_refused_and_changes_nothing() -> None:
         lambda: box.add_many([1, bytes(2000)]),
         lambda: box.alone(bytes(2000)),
     ):
-        with pytest.raises(UsageError, match="over udp has at most 2000 bytes, not 200.: join with transport='tcp'"):
+        with pytest.raises(UsageError, match=r"over udp has at most 2000 bytes, not 200.: join with transport='tcp'"):
             refused()
     with pytest.raises(UsageError, match="cannot be sent"):
         box.add_many([1, object()])
