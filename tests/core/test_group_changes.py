@@ -49,6 +49,39 @@ def test_nothing_is_handed_to_a_latecomer_before_its_state() -> None:
     assert table.heard("B") == "[A B] {} 1 [A B C] 2 3"
 
 
+def test_what_a_latecomer_sent_before_its_first_view_waits_for_its_state_too() -> None:
+    for order in ("fifo", "total"):
+        table = Table(order, wants_state=True)
+        table.sit("A")
+        table.view("A")
+        table.sit("C")
+        table.send("C", "1")
+        table.lose("A", "C", "State")
+        table.view("A C")
+        table.run(50)
+        assert table.heard("A") == "[A] {} [A C]"
+        table.mend()
+        table.run()
+        assert table.heard("A") == "[A] {} [A C] 1"
+
+
+def test_if_only_latecomers_are_left_they_begin_with_nothing() -> None:
+    table = Table("total", wants_state=True)
+    table.sit("A")
+    table.view("A")
+    table.sit("B C")
+    table.lose("A", "B", "State")
+    table.lose("A", "C", "State")
+    table.view("A B C")
+    table.send("A", "1")
+    table.run(0)
+    table.crash("A")
+    table.view("B C")
+    table.send("C", "2")
+    table.run()
+    assert table.all_heard("B C") == "[A B C] [B C] {} 2"
+
+
 def test_who_gives_the_state_dies_and_the_next_gives_its_own() -> None:
     table = Table("total", wants_state=True)
     table.sit("A B")
