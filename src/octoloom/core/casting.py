@@ -111,6 +111,8 @@ class Casting:
             raise ProtocolError("not-a-member", f"{cast.sender} is not in view {self.epoch}")
         if cast.number < 1 or not 0 < len(cast.bundles) <= BUNDLES_MAX:
             raise ProtocolError("forged-sequence", f"cast {cast.number} of {cast.sender}: {len(cast.bundles)} bundles")
+        if cast.sender == self._me and cast.number >= self.nakack.next_number():
+            raise ProtocolError("forged-sender", f"{self._me} never sent the cast {cast.number} that came in its name")
         is_own = len(cast.bundles) == 1 and cast.bundles[0].origin == cast.sender
         if not is_own and (cast.plain or not self.is_total):
             raise ProtocolError("forged-sender", f"{cast.sender} casts what is not its own")

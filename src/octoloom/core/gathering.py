@@ -85,6 +85,8 @@ class Gathering:
                 for number in above:
                     seen.add(number)
         self.union = {sender: seen.snapshot() for sender, seen in union.items()}
+        for member in self.elders():  # nobody can have more of its casts than it has sent
+            self.union[member] = self.reports[member].have[member]
         return self.union
 
     def lacks(self, have: Holdings) -> list[tuple[str, int]]:
