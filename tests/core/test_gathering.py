@@ -28,8 +28,13 @@ def test_the_union_is_all_that_anybody_holds() -> None:
     for seed in range(200):
         dice = random.Random(seed)
         gathering = Gathering(view_of("B C D", 9))
+        sent = {sender: dice.randint(0, 12) for sender in "ABCD"}
         twin = {
-            member: {sender: {n for n in range(1, 13) if dice.random() < 0.6} for sender in "ABCD"} for member in "BCD"
+            member: {
+                sender: {n for n in range(1, sent[sender] + 1) if dice.random() < 0.6 or sender == member}
+                for sender in "ABCD"
+            }
+            for member in "BCD"
         }
         for member, have in twin.items():
             gathering.reports[member] = report(have, last)
@@ -44,6 +49,14 @@ def test_the_union_is_all_that_anybody_holds() -> None:
                 holders = [member for member in "BCD" if number in twin[member][sender]]
                 assert gathering.holder(sender, number) == holders[0]
         assert set(gathering.lacks({})) == {(sender, n) for sender in "ABCD" for n in union[sender]}
+
+
+def test_nobody_has_more_of_a_survivors_casts_than_it_has_sent() -> None:
+    gathering = Gathering(view_of("A B", 9))
+    last = install("A B C", 8)
+    gathering.reports["A"] = report({"A": {1, 2}, "B": set(), "C": {1}}, last)
+    gathering.reports["B"] = report({"A": {1, 1_000}, "B": set(), "C": {3}}, last)
+    assert gathering.unite() == {"A": (2, []), "B": (0, []), "C": (1, [3])}
 
 
 def test_it_waits_for_every_report_and_then_for_every_elder() -> None:

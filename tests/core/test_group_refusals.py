@@ -100,6 +100,13 @@ def test_a_resent_cast_of_a_stranger(order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["none", "fifo", "causal", "total"])
+def test_a_resent_cast_in_ones_own_name_that_one_never_sent(order: str) -> None:
+    table = with_traffic(order)
+    for number in (4, 1_000):
+        refuses(table, "A", "B", Resent([cast("A", number, stamp=[number, 0, 0])]), "forged-sender")
+
+
+@pytest.mark.parametrize("order", ["none", "fifo", "causal", "total"])
 def test_a_cast_that_was_there_before_is_a_duplicate_whatever_it_says(order: str) -> None:
     table = with_traffic(order)
     before = visible(table["C"])
