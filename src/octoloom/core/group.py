@@ -57,7 +57,7 @@ class GroupMember:
         self._out: list[Effect] = []
         self.speech = Speech(self.settings.retry_ms, self._emit)
         self.newcomer = Newcomer(me, self.settings.wants_state, self._emit)
-        self._outgoing = Outgoing(me, self.settings, self.speech, self._emit)
+        self.outgoing = Outgoing(me, self.settings, self.speech, self._emit)
         self._transition: Transition | None = None
         """How the next view comes about, while one does."""
         self._known_epoch = 0
@@ -84,12 +84,12 @@ class GroupMember:
     @property
     def congested(self) -> bool:
         """The app had better wait before it sends more."""
-        return self._outgoing.congested or (self.casting is not None and self.casting.nakack.congested)
+        return self.outgoing.congested or (self.casting is not None and self.casting.nakack.congested)
 
     @property
     def settled(self) -> bool:
         """All that was sent has been ordered or cast, and all members have it."""
-        if self.casting is None or self.frozen or not self._outgoing.empty:
+        if self.casting is None or self.frozen or not self.outgoing.empty:
             return False
         return not self.casting.nakack.unstable
 
@@ -100,7 +100,7 @@ class GroupMember:
     def received(self, origin: str) -> int:
         """The last bundle of an origin that was delivered here. One's own are, where they are cast at once."""
         if origin == self.me and self.casting is not None and not self.casting.is_total:
-            return self._outgoing.numbered
+            return self.outgoing.numbered
         return self._received.get(origin, 0)
 
     def knows(self, member: str) -> bool:
@@ -117,9 +117,9 @@ class GroupMember:
         """To all others (under `total`: to all). `plain` passes by the order."""
         self._check_open(payload)
         if self.casting is None or self.frozen or self.newcomer.waits:
-            self._outgoing.wait(payload, count, plain)
+            self.outgoing.wait(payload, count, plain)
         else:
-            self._outgoing.send(now, self.casting, payload, count, plain)
+            self.outgoing.send(now, self.casting, payload, count, plain)
 
     def send_to(self, now: int, member: str, payload: bytes) -> None:
         """To one member alone, past any order."""
@@ -164,7 +164,7 @@ class GroupMember:
             return
         if self.casting is not None:
             self.casting.release(None)
-        self._outgoing.freeze()
+        self.outgoing.freeze()
         self._members = dict.fromkeys(view.names)
         self.speech.keep(self._members)
         self._transition = Transition(now, view, self)
@@ -173,8 +173,8 @@ class GroupMember:
 
     def _expel(self, epoch: int, reason: str) -> None:
         self.expelled, self._transition = True, None
-        self._outgoing.freeze()
-        self._emit(effect.Expelled(epoch, self._outgoing.forwards.take_all(), reason))
+        self.outgoing.freeze()
+        self._emit(effect.Expelled(epoch, self.outgoing.forwards.take_all(), reason))
 
     def install(self, now: int, install: Install) -> None:
         """Begin a view: everything of the one before has been delivered."""
@@ -183,7 +183,7 @@ class GroupMember:
         if self._transition is not None and self._transition.view.epoch <= view.epoch:
             self._transition = None
         self._received = {member: vector[member][1] for member in view.names}
-        self._outgoing.begin(self._received)
+        self.outgoing.begin(self._received)
         counts = {member: vector[member][0] for member in view.names}
         self.casting = Casting(
             now, view, self.me, counts, self.settings, self.counters, self._emit, self._on_delivery, self._on_plain
@@ -208,9 +208,9 @@ class GroupMember:
 
     def _resume(self, now: int, casting: Casting, is_failover: bool) -> None:
         """Send what had to wait, oldest first, and look at what came early."""
-        self._outgoing.resend(now, casting, self._received[self.me], is_failover)
+        self.outgoing.resend(now, casting, self._received[self.me], is_failover)
         if not self.newcomer.waits:
-            self._outgoing.send_outbox(now, casting)
+            self.outgoing.send_outbox(now, casting)
         early, self._early = self._early, []
         for cast in early:
             try:
@@ -295,7 +295,7 @@ class GroupMember:
                 self.counters["refused"] += 1
             case say.State(epoch, payload):
                 if self.newcomer.on_state(epoch, payload) and self.casting is not None and not self.frozen:
-                    self._outgoing.send_outbox(now, self.casting)
+                    self.outgoing.send_outbox(now, self.casting)
             case say.Report() if part.epoch > self._known_epoch:
                 self._early_reports[peer] = part  # the register has told its sender before us
             case say.Report() | say.Fetch() | say.Fill() | say.Cut() | say.Ready() | Install():
@@ -321,7 +321,7 @@ class GroupMember:
             self.speech.say(now, peer, say.Refused(self._known_epoch, "wrong-view", detail))
             return
         try:
-            self._outgoing.on_forward(peer, forward.bundles)
+            self.outgoing.on_forward(peer, forward.bundles)
         except ProtocolError as error:
             self.speech.say(now, peer, say.Refused(self._known_epoch, error.code, error.detail))
             raise
@@ -339,7 +339,7 @@ class GroupMember:
                 continue
             received[bundle.origin] = max(bundle.number, last)
             if bundle.origin == self.me:
-                self._outgoing.forwards.remove(bundle.number)
+                self.outgoing.forwards.remove(bundle.number)
             if is_total and self.settings.tracing:
                 self._emit(Step(DELIVERED, self.me, bundle.origin, bundle.number, epoch=cast.epoch))
             self.newcomer.hand_over(effect.Deliver(bundle, delivery.concurrent, delivery.path))
@@ -361,7 +361,7 @@ class GroupMember:
     def flush(self, now: int) -> list[Effect]:
         """The end of a turn: all that the core wants done."""
         if self.casting is not None and not self.frozen:
-            self._outgoing.flush(now, self.casting)
+            self.outgoing.flush(now, self.casting)
         if self._deadline is not None and self._deadline <= now:
             self.on_time(now)
         self.speech.acknowledge()

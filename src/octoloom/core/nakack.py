@@ -186,6 +186,10 @@ class Nakack:
                 stream.last = last
                 self._watch(now, stream)
 
+    def are_stable(self, counts: Sequence[int]) -> bool:
+        """Whether all members have so much of each sender."""
+        return all(stream.stable >= count for stream, count in zip(self._streams.values(), counts, strict=True))
+
     @property
     def unstable(self) -> bool:
         return any(stream.stable < stream.last for stream in self._streams.values())

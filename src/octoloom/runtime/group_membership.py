@@ -30,6 +30,7 @@ from octoloom.core.group_effects import (
 from octoloom.core.group_messages import Bundle, EnlistMember, GroupView, LeaveGroup, MemberAddress, SetOrder
 from octoloom.core.register_messages import Declined
 from octoloom.core.roster import name_of
+from octoloom.core.settling import Settling
 from octoloom.runtime import group_errors
 from octoloom.runtime.group_carrier import Carrier
 from octoloom.runtime.group_driver import GroupDriver
@@ -40,7 +41,7 @@ from octoloom.wire.group import decode_bodies, decode_body, encode_body
 STATE_BYTES_MAX = 16 * 1024 * 1024
 DROPPED_MAX = 100_000
 """So many of the last messages that were dropped at a failover are remembered."""
-SETTLE_S_MAX = 2.0
+SETTLE_S_MAX = 5.0
 """So long a leaver waits until all have what it sent."""
 PART_S_MAX = 2.0
 """So long a leaver waits to be told the view without it."""
@@ -270,9 +271,10 @@ class Membership:
         await self.stop()
 
     async def _settle(self) -> None:
+        settling = Settling(self.driver.core)
         try:
             async with asyncio.timeout(SETTLE_S_MAX):
-                while not self._over and not self.driver.core.settled:
+                while not self._over and not settling.done:
                     await self.driver.turn()
         except TimeoutError:
             _log.info("%s leaves before all have what it sent", self.me)
