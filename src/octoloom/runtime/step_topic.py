@@ -1,10 +1,10 @@
-"""The steps of a member's algorithms as records of a topic, so that many members' are in one place and Spark reads them.
+"""The steps of a member's algorithms as records of a topic: many members' in one place, for Spark and for others.
 
     async with StepTopic("127.0.0.1:7070", "steps") as steps:
         async with Group.join("room", name="ada", trace=steps) as room:
             ...
 
-A record's value is a step as JSON, as in a file of steps; its key is the member, so that a member's steps stay in order.
+A record's value is a step as JSON, as in a file of steps; its key is the member, so that its steps stay in order.
 A trace must not hold up what it traces: what finds no room, or cannot be written, is left out and counted.
 """
 
