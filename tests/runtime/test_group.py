@@ -313,6 +313,7 @@ def test_a_sender_waits_while_the_group_is_congested() -> None:
         ({"concurrent": "shrug"}, "concurrent is one of flag, raise, paths, not 'shrug'"),
         ({"failover": "pray"}, "failover is resend or drop, not 'pray'"),
         ({"register": "nowhere"}, "'nowhere' is not an address"),
+        ({"host": "0.0.0.0"}, "the others cannot dial '0.0.0.0': name the address"),
         ({"settings": {"speed": 9}}, "a group has no setting 'speed'"),
     ],
 )

@@ -35,6 +35,7 @@ from octoloom.runtime.group_steps import StepSink, Trace
 from octoloom.runtime.group_udp import Datagrams, Loss
 
 TRANSPORTS = ("tcp", "udp")
+EVERYWHERE = ("", "0.0.0.0", "::")
 DELAY_MS_MAX = 600_000
 TCP = {"retry_ms": 500, "nak_ms": 50}
 """A connection loses nothing until it breaks: who asks again at once asks for what is under way."""
@@ -84,15 +85,20 @@ class Group:
         """Prepares a place; `async with` joins, and waits up to `timeout_s` until the member is in a view.
 
         `host` and `port` are where this member listens, and what the others dial. `filters` are an app's own, by name
-        or as factories. `state` gives the app's state to newcomers; who names it also waits for the group's, which is
-        then `room.state`. `concurrent` says what to do with concurrent messages in causal order (flag, raise, paths),
+        or as factories. `concurrent` says what to do with concurrent messages in causal order (flag, raise, paths),
         `failover` what becomes of messages that a lost coordinator had not ordered (resend, drop). `trace` is a file,
         or a function, for the steps of the algorithms. `settings` are fields of `GroupSettings`. `loss` decides, for
         tests, what becomes of each datagram.
+
+        `state` gives the app's state to newcomers, when the app has taken all messages before them. Who names it also
+        waits for the group's, which is then `room.state`. In total order, where one's own messages come back, this is
+        exact; elsewhere a newcomer may be sent again what the giver said just then.
         """
         _check_name("group", group)
         _check_name("name", name)
         split_address(register)
+        if host in EVERYWHERE:
+            raise UsageError(f"the others cannot dial {host!r}: name the address of this machine that they reach")
         _check_choice("transport", transport, TRANSPORTS)
         _check_choice("concurrent", concurrent, POLICIES)
         if order:
@@ -116,7 +122,11 @@ class Group:
         driver = self._driver = GroupDriver(core, life, self._transport, self._filters, sink)
         carrier = self._carrier(me, driver)
         driver.attach(carrier)
-        await carrier.open(*self._listen)
+        try:
+            await carrier.open(*self._listen)
+        except UsageError:
+            driver.close()
+            raise
         client = MemberClient(self._register, life.greet, driver.on_view, life.on_declined)
         await life.join(driver, carrier, client, self._timeout_s)
         return self

@@ -73,6 +73,8 @@ class GroupDriver:
         self.busy = False
         """Who sends has to wait: for room, or for its next turn."""
         self.closed = False
+        self.draining = False
+        """Nothing more is taken from the app."""
         self.unsent: list[tuple[bytes, int]] = []
         """Payloads that came too late, and how many messages they have."""
         self._listener = listener
@@ -226,7 +228,7 @@ class GroupDriver:
         if not self.closed:
             self.inbox.wake()
             self._handed = 0
-            self.busy = self.core.congested
+            self.busy = self.draining or self.core.congested
             self._arm()
             if self.inbox.overrun:
                 self._listener.on_overrun()

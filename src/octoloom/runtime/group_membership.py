@@ -182,8 +182,8 @@ class Membership:
                 self.dropped.extend(_bodies(bundles))
             case Conflict(later, earlier):
                 self.end(ConcurrentMessages(later, earlier))
-            case Expelled(_, unsure):
-                self._expel(f"{self.group} has gone on without {name_of(self.me)}", unsure)
+            case Expelled(_, unsure, reason):
+                self._expel(reason, unsure)
             case Complain(message):
                 self._client.say(message)
 
@@ -243,7 +243,8 @@ class Membership:
             self.end()
             return
         bodies = [*_bodies(unsure), *(body for late in self.driver.unsent for body in decode_bodies(*late))]
-        self.end(group_errors.Expelled(f"{why}: join again", bodies))
+        text = f"{name_of(self.me)} is no longer in {self.group} ({why}): join again"
+        self.end(group_errors.Expelled(text, bodies))
 
     def end(self, error: Exception | None = None) -> None:
         if self._over:
@@ -263,12 +264,15 @@ class Membership:
 
     async def leave(self) -> None:
         """Waits a while until all have what was sent, says goodbye, and ends."""
-        if not self._over and not self._leaving:
-            self.driver.begin()
-            await self._settle()
-            self._leaving = True
-            await self._part()
-        await self.stop()
+        try:
+            if not self._over and not self._leaving:
+                self.driver.begin()
+                await self._settle()
+                self._leaving = self.driver.draining = True
+                await self._part()
+        finally:
+            self.end()
+            await self._client.stop()
 
     async def _settle(self) -> None:
         settling = Settling(self.driver.core)
