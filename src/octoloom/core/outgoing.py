@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from octoloom.core.casting import Casting
-from octoloom.core.group_effects import Dropped, Effect
+from octoloom.core.group_effects import Deliver, Dropped, Effect
 from octoloom.core.group_messages import Bundle, Forward
 from octoloom.core.group_settings import GroupSettings
 from octoloom.core.sequencer import Admission, ForwardTable
@@ -85,6 +85,8 @@ class Outgoing:
             self.numbered = received
         for bundle in bundles:
             self._send_bundle(now, casting, bundle)
+            if not casting.is_total:
+                self._emit(Deliver(bundle))  # who sent it under `total` waits for it to come back
 
     def send_outbox(self, now: int, casting: Casting) -> None:
         outbox, self._outbox, self._outbox_bytes = self._outbox, deque(), 0

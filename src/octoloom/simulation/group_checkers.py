@@ -55,6 +55,8 @@ class Said:
     """The views in which it was cast: more than one if a coordinator died with its cast."""
     past: frozenset[str] = frozenset()
     dropped: bool = False
+    under_total: bool = False
+    """It was sent in a view with total order."""
 
     @property
     def epoch(self) -> int:
@@ -78,7 +80,10 @@ class GroupChecker:
     # What happens.
 
     def on_app_sent(self, node: GroupNode, payload: str, plain: bool) -> None:
-        self.said[payload] = Said(node.name, plain)
+        core = node.core
+        is_total = core.casting is not None and core.casting.is_total
+        under_total = is_total and not (core.frozen or core.newcomer.waits)
+        self.said[payload] = Said(node.name, plain, under_total=under_total)
         self._cluster.world.tell(node.name, "says {}{}", payload, " (plain)" if plain else "")
 
     def on_said(self, node: GroupNode, part: Part) -> None:
@@ -128,9 +133,10 @@ class GroupChecker:
             raise Broken(f"once: {node.name} is given {payload} twice, or after it was dropped")
         if stay.epoch not in said.epochs:
             raise Broken(f"views: {node.name} is given {payload} of views {said.epochs} in view {stay.epoch}")
-        if said.sender == node.name and not self._is_total(stay.epoch):
-            raise Broken(f"others: {node.name} is given its own {payload}")
         life.given[payload] = None
+        if said.sender == node.name and not self._is_total(stay.epoch):
+            self._check_own(node.name, payload, said)
+            return
         node.state.append(payload)
         if said.plain:
             stay.plain.append(payload)
@@ -143,6 +149,11 @@ class GroupChecker:
             self._check_fifo(node.name, life, payload, said)
         stay.given.append(payload)
         life.known[payload] = life.here[payload] = None
+
+    def _check_own(self, name: str, payload: str, said: Said) -> None:
+        """What was sent under total order comes back, even if another order casts it; nothing else does."""
+        if not said.under_total or said.plain:
+            raise Broken(f"others: {name} is given its own {payload}")
 
     def _check_causes(self, name: str, life: Life, payload: str, said: Said) -> None:
         for cause in said.past:
@@ -254,7 +265,7 @@ class GroupChecker:
                     raise Broken(f"lost: {payload} never left {node.name}")
                 continue
             for other in nodes:
-                is_own = other is node and (said.plain or not self._is_total(said.epoch))
+                is_own = other is node and (said.plain or not (self._is_total(said.epoch) or said.under_total))
                 if self._was_in(other.name, payload) and not is_own and payload not in self.lives[other.name].given:
                     raise Broken(f"lost: {payload} did not reach {other.name}")
         for other in nodes:
