@@ -97,6 +97,25 @@ def test_newcomers_get_the_state_where_their_view_begins(transport: str) -> None
     run(story)
 
 
+def test_a_state_is_given_when_its_app_has_taken_what_is_before_it() -> None:
+    async def story() -> None:
+        async with group(order="total") as rooms:
+            text: list[int] = []
+            ada = await rooms.join("ada", state=lambda: text)
+            await ada.send_many([1, 2, 3])
+            text.append((await anext(ada)).body)  # two more are read late
+            joining = asyncio.create_task(rooms.join("bob", state=lambda: None))
+            await until(lambda: ada.members == ["ada", "bob"])
+            await asyncio.sleep(0.02)
+            assert not joining.done()
+            text += [(await anext(ada)).body, (await anext(ada)).body]
+            reading = asyncio.create_task(anext(ada))
+            assert (await joining).state == [1, 2, 3]
+            reading.cancel()
+
+    run(story)
+
+
 def test_a_long_state_travels_in_datagrams_too() -> None:
     async def story() -> None:
         async with group(order="fifo", transport="udp") as rooms:
@@ -188,6 +207,42 @@ def test_connections_that_break_are_made_again_and_nothing_is_lost() -> None:
     run(story)
 
 
+def test_what_was_said_before_there_was_a_connection_is_said_again_when_there_is() -> None:
+    """Nobody waits for the time after which a part is sent again."""
+
+    async def story() -> None:
+        async with group(order="fifo", settings={"retry_ms": 60_000}) as rooms:
+            ada, bob = await rooms.join_all("ada", "bob")
+            for connection in [*bob._driver._carrier._peers]:  # type: ignore[union-attr]
+                connection.abort()
+            await asyncio.sleep(0)
+            await ada.to_user("bob", "still there?")
+            assert (await anext(bob)).body == "still there?"
+
+    run(story)
+
+
+def test_a_member_comes_back_to_the_register_after_the_order_was_switched() -> None:
+    async def story() -> None:
+        async with group(order="fifo") as rooms:
+            ada, bob = await rooms.join_all("ada", "bob")
+            await bob.set_order("total")
+            await until(lambda: ada.view.order == "total")
+            epoch = ada.view.epoch
+            for room in (ada, bob):
+                line = room._life._client.line
+                lost = line.connection
+                assert lost is not None
+                lost.abort()
+                await until(lambda line=line, lost=lost: line.connection not in (None, lost))  # type: ignore[misc]
+            await asyncio.sleep(0.2)  # longer than the register's grace
+            await ada.to_others("still here")
+            assert (await anext(bob)).body == "still here"
+            assert bob.view.epoch == epoch
+
+    run(story)
+
+
 def test_what_a_lost_coordinator_had_not_ordered_is_dropped_on_demand() -> None:
     async def story() -> None:
         async with group(order="total") as rooms:
@@ -214,6 +269,9 @@ def test_a_leaver_has_said_everything_before_it_goes(order: str) -> None:
         async with group(order=order) as rooms:
             ada, bob = await rooms.join_all("ada", "bob")
             listener, own = Listener(bob), Listener(ada)
+            (slow,) = bob._driver._carrier._peers  # type: ignore[union-attr]
+            slow.pause_reading()
+            asyncio.get_running_loop().call_later(0.1, slow.resume_reading)
             await ada.send_many(list(range(5000)))
             await ada.leave()
             await rooms.agree("bob")

@@ -10,7 +10,16 @@ from octoloom import Group
 from octoloom.core import group_messages as say
 from octoloom.runtime import group_mesh
 from octoloom.wire.framing import frame
-from octoloom.wire.group import Intro, Refusal, decode_answer, encode_first, encode_part, packet_head, packet_of
+from octoloom.wire.group import (
+    Intro,
+    Refusal,
+    Welcome,
+    decode_answer,
+    encode_first,
+    encode_part,
+    packet_head,
+    packet_of,
+)
 from tests.runtime.group_rooms import Listener, Rooms, group, run, until
 
 
@@ -89,6 +98,25 @@ def test_who_is_not_a_member_is_held_and_refused(monkeypatch: pytest.MonkeyPatch
             early = encode_first(Intro("room", "eve#1", me)) + frame(b"what follows")
             assert await (await Stranger.dial(ada)).say(early) == b""
             assert ada.counters["too-early"] == 1
+            await unmoved(rooms)
+
+    run(story)
+
+
+def test_who_is_in_the_next_view_is_welcome_when_that_comes() -> None:
+    async def story() -> None:
+        async with group(order="fifo") as rooms:
+            ada, _ = await rooms.join_all("ada", "bob")
+            carrier, view = ada._driver._carrier, ada.view
+            assert carrier is not None
+            stranger = await Stranger.dial(ada)
+            answer = asyncio.create_task(stranger.say(encode_first(Intro("room", "eve#1", ada._life.me))))
+            await until(lambda: "eve#1" in carrier._held.values())  # type: ignore[attr-defined]
+            carrier.on_view(
+                say.GroupView("room", 9, "fifo", [*view.members, say.MemberAddress("eve#1", "127.0.0.1:1")])
+            )
+            carrier.on_view(view)  # and out again: what she was told comes first
+            assert decode_answer((await answer)[4:]) == Welcome()
             await unmoved(rooms)
 
     run(story)
