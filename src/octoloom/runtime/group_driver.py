@@ -70,6 +70,7 @@ class GroupDriver:
         settings = core.settings
         self.outbox = GroupOutbox(self._hand_over, settings.cast_bytes_max // 2, settings.payload_max, transport)
         self.pipeline = Pipeline(name_of(core.me), filters, self._on_filtered, self.inbox.put)
+        self._has_filters = bool(self.pipeline)
         self.busy = False
         """Who sends has to wait: for room, or for its next turn."""
         self.closed = False
@@ -115,7 +116,7 @@ class GroupDriver:
 
     def post(self, body: object, plain: bool) -> None:
         """A message to the others. `busy` says whether it should wait."""
-        if self.pipeline:
+        if self._has_filters:
             self._plain = plain
             try:
                 self.pipeline.send(SentMessage(body))
@@ -126,7 +127,7 @@ class GroupDriver:
         self.mark()
 
     def post_many(self, bodies: Sequence[object]) -> None:
-        if self.pipeline:
+        if self._has_filters:
             for body in bodies:
                 self.pipeline.send(SentMessage(body))
         else:
@@ -221,7 +222,7 @@ class GroupDriver:
             return
         now = now_ms()
         with self._sure:
-            if self.pipeline:
+            if self._has_filters:
                 self._filters_due = self.pipeline.on_time(now)
             self.outbox.flush()
             self._obey(self.core.flush(now))
@@ -256,7 +257,7 @@ class GroupDriver:
     def _deliver(self, deliver: Deliver) -> None:
         bundle, concurrent = deliver.bundle, bool(deliver.concurrent)
         sender = name_of(bundle.origin)
-        if not self.pipeline:
+        if not self._has_filters:
             self.inbox.hand(Handed(sender, bundle.payload, bundle.count, concurrent, bundle.number, deliver.path))
             return
         try:
