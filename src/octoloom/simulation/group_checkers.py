@@ -1,7 +1,8 @@
 """What an ordered group promises, checked against full histories: who knew what when it said something.
 
-A bundle's *past* is all that its sender had been given or had said when it was cast. That is the dumb twin of every
-vector timestamp: sets, kept in full. Promises are checked as things happen, and once more when all has settled.
+A bundle's *past* is all that its sender had been given or had said in the view when it was cast; what lies before the
+view is the same for all. That is the dumb twin of every vector timestamp: sets, kept in full. Promises are checked as
+things happen, and once more when all has settled.
 """
 
 from __future__ import annotations
@@ -37,11 +38,9 @@ class Life:
     """One incarnation of a member."""
 
     stays: list[Stay] = field(default_factory=list)
-    known: dict[str, None] = field(default_factory=dict)
-    """All that it was given in order, or said, in order."""
     given: dict[str, None] = field(default_factory=dict)
     here: dict[str, None] = field(default_factory=dict)
-    """What it knows of the view that it is in."""
+    """What it was given in order, or said, in the view that it is in."""
     has_state: bool = False
 
 
@@ -101,8 +100,8 @@ class GroupChecker:
             if said.sender == node.name and (said.plain or not self._is_total(part.epoch)):
                 node.state.append(payload)
             if said.sender == node.name and not self._is_total(part.epoch) and not said.plain:
-                said.past = frozenset(life.known)
-                life.known[payload] = life.here[payload] = None
+                said.past = frozenset(life.here)
+                life.here[payload] = None
 
     def on_installed(self, node: GroupNode, installed: InstallView) -> None:
         view = installed.view
@@ -148,7 +147,7 @@ class GroupChecker:
         if order != "none":
             self._check_fifo(node.name, life, payload, said)
         stay.given.append(payload)
-        life.known[payload] = life.here[payload] = None
+        life.here[payload] = None
 
     def _check_own(self, name: str, payload: str, said: Said) -> None:
         """What was sent under total order comes back, even if another order casts it; nothing else does."""
@@ -157,7 +156,7 @@ class GroupChecker:
 
     def _check_causes(self, name: str, life: Life, payload: str, said: Said) -> None:
         for cause in said.past:
-            if cause not in life.known and self._was_in(name, cause):
+            if cause not in life.here:
                 raise Broken(f"causes: {name} is given {payload} before its cause {cause}")
 
     def _was_in(self, name: str, payload: str) -> bool:
