@@ -192,5 +192,9 @@ def test_what_was_forwarded_and_not_ordered_is_sent_again_in_the_new_order() -> 
     table.view("A B C", "fifo")
     table.mend()
     table.run()
-    assert table.heard("A") == table.heard("C") == "[A B C] [A B C] 1 2"
+    table.send("B", "3")
+    table.run()
+    assert table.heard("A") == table.heard("C") == "[A B C] [A B C] 1 2 3"
+    # What B sent under total order comes back to it; what it sends under fifo does not.
+    assert table.heard("B") == "[A B C] [A B C] 1 2"
     assert table["B"].settled
