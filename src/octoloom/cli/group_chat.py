@@ -15,7 +15,7 @@ from octoloom.cli import group_chat_words as words
 from octoloom.cli.group_chat_room import Stay, Wish
 from octoloom.cli.group_chat_screen import Screen, Terminal, screen
 from octoloom.cli.group_options import register_option
-from octoloom.core.errors import UsageError
+from octoloom.core.errors import OctoloomError, UsageError
 from octoloom.runtime.group import DELAY_MS_MAX, TRANSPORTS
 
 ORDERS = ("none", "fifo", "causal", "total")
@@ -123,13 +123,16 @@ class _Chat:
     async def _leave(self, living: asyncio.Future[None]) -> None:
         if not self._stay.inside.is_set():
             return
-        leaving = asyncio.ensure_future(self._stay.room.leave())
+        leaving = asyncio.ensure_future(self._stay.leave())
         hurrying = asyncio.ensure_future(self._hurried.wait())
         await asyncio.wait([leaving, hurrying], return_when=asyncio.FIRST_COMPLETED)
         hurrying.cancel()
         if leaving.done():
             await asyncio.wait([living])  # it shows what has come meanwhile
-        leaving.cancel()
+            self._stay.note("you have left")
+        else:
+            leaving.cancel()
+            await self._stay.room.abandon()
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -146,6 +149,7 @@ class _Chat:
     # What is typed.
 
     async def _obey(self) -> None:
+        await self._stay.inside.wait()
         async for line in self._screen.lines():
             if line.strip() == "/quit":
                 return
@@ -153,8 +157,8 @@ class _Chat:
                 await self._stay.inside.wait()
                 try:
                     await self._do(line)
-                except UsageError as error:
-                    self._stay.note(str(error))
+                except OctoloomError as error:
+                    self._stay.note(words.plain(str(error)))
 
     async def _do(self, line: str) -> None:
         if not line.startswith("/") or line.startswith("//"):

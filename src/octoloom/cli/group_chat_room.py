@@ -54,7 +54,7 @@ class NameTaken(UsageError):  # noqa: N818
 
 
 class Stay:
-    """`live` goes on until `room.leave()`; `room` is there while `inside` is set."""
+    """`live` goes on until `leave`; `room` is there while `inside` is set."""
 
     def __init__(self, wish: Wish, screen: Screen) -> None:
         self.wish, self.screen = wish, screen
@@ -70,6 +70,7 @@ class Stay:
         self._unsent: deque[str] = deque()
         """What was said and is not shown yet, oldest first."""
         self._has_hinted = False
+        self._is_leaving = False
 
     def note(self, text: str) -> None:
         self.screen.show(words.note(text))
@@ -82,8 +83,13 @@ class Stay:
             if self.wish.trace is not None:
                 self._writer = stack.enter_context(StepWriter(self.wish.trace, say=self.note))
             await self._enter()
-            while await self._is_expelled():
+            while await self._is_expelled() and not self._is_leaving:
                 await self._come_back()
+
+    async def leave(self) -> None:
+        """Ends `live`, once all have what was said."""
+        self._is_leaving = True
+        await self.room.leave()
 
     async def _enter(self) -> None:
         """Looks first: who is not let in is told at once, and why."""
@@ -119,15 +125,16 @@ class Stay:
             raise UsageError(f"{wish.room} speaks {transport}: leave out --transport")
 
     def _settle_in(self) -> None:
-        room, wish = self.room, self.wish
+        room, wish, is_new = self.room, self.wish, not self._coordinator
         room.on_join(self._on_join)
         room.on_leave(self._on_leave)
         self._order, self._coordinator = room.view.order, room.members[0]
         self._views.clear()
         others = [name for name in room.members if name != wish.name]
-        company = f"with {words.names(others)}" if others else "and nobody else, yet"
-        self.note(f"you are in {words.plain(wish.room)} as {words.plain(wish.name)}, {company}")
-        self.note(f"{words.order(self._order)}; /help says what you can do")
+        company = f"with {words.names(others)}" if others else "alone"
+        me = f"as {words.plain(wish.name)}" if is_new else "again, as somebody new"
+        self.note(f"you are in {words.plain(wish.room)} {me}, {company}")
+        self.note(words.order(self._order) + ("; /help says what you can do" if is_new else ""))
         for name in others:
             self._delay(name)
         self._draw_prompt()
@@ -144,12 +151,14 @@ class Stay:
         except Expelled:
             self.inside.clear()
             self.note("the others went on without you: coming back")
-            for text in self._unsent:
-                self.note(f"it is not known whether anybody has got this: {text}")
-            self._unsent.clear()
+            self._give_up_unsent()
             return True
         finally:
             await self.room.leave()
+
+    def _give_up_unsent(self) -> None:
+        while self._unsent:
+            self.note(f"it is not known whether anybody has got this: {self._unsent.popleft()}")
 
     async def _come_back(self) -> None:
         told = ""
@@ -168,11 +177,14 @@ class Stay:
 
     async def say(self, text: str) -> None:
         """To all. Each message is a bundle of its own, as people say one thing at a time."""
+        if len(text) > words.TEXT_MAX:
+            raise UsageError(f"a message has at most {words.TEXT_MAX} characters here, not {len(text)}")
         self._unsent.append(text)
         try:
             await self.room.to_others(text)
         except Expelled:
-            return  # it is told with the rest of what nobody may have got
+            if not self.inside.is_set():  # otherwise whoever listens is about to find out
+                self._give_up_unsent()
         except UsageError:
             self._unsent.remove(text)
             raise

@@ -115,7 +115,7 @@ class Terminal:
             line.append(text, style=style)
         if self._is_open:
             self._write(_WIPE)
-        self._console.print(line, soft_wrap=True)
+        self._console.print(line)
         self._draw()
 
     def ask(self, prompt: str) -> None:

@@ -26,9 +26,9 @@ HELP = (
     "/delay NAME MS   has what you say to all reach this one so much later",
     "/quit            leaves; so do Ctrl-D and Ctrl-C",
     "//TEXT           says /TEXT",
-    f"{MARK} marks a message whose sender had not seen all that you had when it was written",
+    f"{MARK} marks a message that was written without having seen all that stands above it",
 )
-HINT = f"{MARK} means that the sender had not seen all of the above (nor you this)"
+HINT = f"{MARK} means: written without having seen all of the above"
 
 
 def plain(text: str) -> str:
