@@ -16,8 +16,8 @@ from octoloom.runtime.status import Status
 SUBCOMMANDS = [
     *(["chain", name] for name in ("show", "kill", "update")),
     *(["topic", name] for name in ("create", "list", "describe", "delete", "produce", "consume")),
-    ["group", "trace"],
-    ["simulate", "chain"],
+    *(["group", name] for name in ("chat", "list", "trace")),
+    *(["simulate", name] for name in ("chain", "log", "consumers", "group")),
 ]
 
 
@@ -51,6 +51,9 @@ def test_every_command_of_the_table_is_there() -> None:
         (["up", "--brokers", "0", "--durability", "journal"], "start at least one with --brokers"),
         (["up", "--durability", "for ever"], "'for ever'"),
         (["status", "--register", "127.0.0.1:1"], "start one with `octoloom register`"),
+        (["group", "chat", "lunch"], "Missing option '--as'"),
+        (["group", "chat", "lunch", "--as", "ada", "--register", "127.0.0.1:1"], "start one with `octoloom register`"),
+        (["group", "list", "--register", "127.0.0.1:1"], "start one with `octoloom register`"),
         (["simulate", "chain"], "either --seeds N"),
         (["chain", "kill", "head", "--signal", "SMILE"], "'SMILE'"),
         (["token", "ada", "--secret-file", "no-such-file"], "cannot be read"),
