@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from octoloom.core.group_effects import Deliver, Effect, NeedState, TakeState
 from octoloom.core.group_messages import Bundle, Install
 from octoloom.core.newcomer import Newcomer
-from tests.core.group_table import view_of
+from tests.core.group_table import Table, view_of
 
 
 def install(epoch: int, newcomers: str = "", members: str = "A B C") -> Install:
@@ -75,3 +77,21 @@ def test_the_oldest_that_has_a_state_gives_it() -> None:
         member, out = newcomer(me, wants_state=False)
         member.on_installed(install(1, "A D", "A B C D"))
         assert (NeedState(1, ["A", "D"]) in out) is gives
+
+
+def test_while_it_holds_all_it_may_no_more_casts_are_taken_and_they_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octoloom.core.newcomer.HELD_MAX", 3)
+    table = Table("fifo", wants_state=True)
+    table.sit("A B")
+    table.view("A B")
+    table.lose("A", "C", "State")
+    table.sit("C")
+    table.view("A B C")
+    table.send("A", "1 2 3 4 5 6")
+    table.run()
+    assert table["C"].newcomer.full
+    assert table["C"].counters["no-room"] > 0
+    table.mend()
+    table.run()
+    assert not table["C"].newcomer.waits
+    assert table.heard("C").endswith("1 2 3 4 5 6")

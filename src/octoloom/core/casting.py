@@ -106,6 +106,13 @@ class Casting:
         self.nakack.add(now, cast)
         self.stability.touch()
 
+    def fill(self, now: int, casts: list[Cast]) -> None:
+        """Take what this member lacks of the union: the view ends."""
+        for cast in casts:
+            if cast.epoch == self.epoch:
+                self.on_cast(now, cast, is_fill=True)
+        self.release(None)
+
     def _check(self, cast: Cast) -> None:
         if cast.sender not in self._known:
             raise ProtocolError("not-a-member", f"{cast.sender} is not in view {self.epoch}")

@@ -270,7 +270,9 @@ class GroupMember:
 
     def _take_cast(self, now: int, cast: Cast) -> None:
         casting = self._casting_of(cast.epoch)
-        if casting is not None:
+        if casting is not None and self.newcomer.full:
+            self.counters["no-room"] += 1
+        elif casting is not None:
             casting.on_cast(now, cast)
         elif self.casting is not None and cast.epoch <= self.casting.epoch:
             self.counters["old-view"] += 1
@@ -301,15 +303,6 @@ class GroupMember:
             case say.Report() | say.Fetch() | say.Fill() | say.Cut() | say.Ready() | Install():
                 if self._transition is not None:
                     self._transition.on_part(now, peer, part)
-
-    def take_fill(self, now: int, casts: list[Cast]) -> None:
-        """Casts of the view that ends, from its union."""
-        if self.casting is None:
-            return
-        for cast in casts:
-            if cast.epoch == self.casting.epoch:
-                self.casting.on_cast(now, cast, is_fill=True)
-        self.casting.release(None)
 
     # Order.
 

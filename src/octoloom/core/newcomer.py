@@ -11,6 +11,9 @@ from collections.abc import Callable
 from octoloom.core.group_effects import Deliver, Effect, NeedState, TakeState
 from octoloom.core.group_messages import Install
 
+HELD_MAX = 65_536
+"""So many deliveries are held until the state is there; then no more casts are taken, and they come again."""
+
 
 class Newcomer:
     def __init__(self, me: str, wants_state: bool, emit: Callable[[Effect], None]) -> None:
@@ -21,6 +24,10 @@ class Newcomer:
         """For the state of the view that is installed."""
         self._epoch = 0
         self._held: list[Deliver] = []
+
+    @property
+    def full(self) -> bool:
+        return len(self._held) >= HELD_MAX
 
     def on_installed(self, install: Install) -> None:
         self._epoch = install.view.epoch

@@ -62,7 +62,8 @@ class Transition:
         if isinstance(part, Fetch):
             self._fill(now, peer, part.wanted)
         elif isinstance(part, Fill):
-            member.take_fill(now, part.casts)
+            if member.casting is not None:
+                member.casting.fill(now, part.casts)
             if self._gathering is not None:
                 self._spread_out(now)
         elif peer == self.coordinator:
