@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from octoloom.runtime.group_proof import Life, Moved
+from octoloom.runtime.group_lives import Life, Moved
 from octoloom.runtime.group_speaker import EXPELLED, Speaking, now_ms, read_lines
 from octoloom.runtime.processes import PARENT, parse_ready
 from tests.chaos.netns import Net

@@ -29,7 +29,7 @@ from octoloom.core.filters import ReceivedMessage
 from octoloom.core.roster import name_of
 from octoloom.runtime.group import Group
 from octoloom.runtime.group_errors import Expelled
-from octoloom.runtime.group_proof import Ended, Heard, Line, Moved
+from octoloom.runtime.group_lives import Ended, Heard, Line, Moved
 from octoloom.runtime.group_udp import Loss
 from octoloom.runtime.hosting import first_of
 from octoloom.runtime.processes import end_with_parent, ready_line
