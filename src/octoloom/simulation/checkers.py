@@ -311,4 +311,4 @@ class Checker:
 
 def _may_wait(event: Event | PendingEvent, history: History) -> bool:
     """Is the event one that the app still defers?"""
-    return event.name == "wait" and bool(history.state["count"] < decode_json(event.payload)["until"])
+    return event.name == "wait" and bool(history.state.get("count", 0) < decode_json(event.payload)["until"])

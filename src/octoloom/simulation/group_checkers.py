@@ -50,6 +50,8 @@ class Said:
 
     sender: str
     plain: bool
+    in_stay: int
+    """In how many views its sender had been then."""
     epochs: list[int] = field(default_factory=list)
     """The views in which it was cast: more than one if a coordinator died with its cast."""
     past: frozenset[str] = frozenset()
@@ -82,7 +84,7 @@ class GroupChecker:
         core = node.core
         is_total = core.casting is not None and core.casting.is_total
         under_total = is_total and not (core.frozen or core.newcomer.waits)
-        self.said[payload] = Said(node.name, plain, under_total=under_total)
+        self.said[payload] = Said(node.name, plain, len(self._life(node.name).stays), under_total=under_total)
         self._cluster.world.tell(node.name, "says {}{}", payload, " (plain)" if plain else "")
 
     def on_said(self, node: GroupNode, part: Part) -> None:
@@ -134,7 +136,7 @@ class GroupChecker:
             raise Broken(f"views: {node.name} is given {payload} of views {said.epochs} in view {stay.epoch}")
         life.given[payload] = None
         if said.sender == node.name and not self._is_total(stay.epoch):
-            self._check_own(node.name, payload, said)
+            self._check_own(node.name, life, payload, said)
             return
         node.state.append(payload)
         if said.plain:
@@ -149,9 +151,10 @@ class GroupChecker:
         stay.given.append(payload)
         life.here[payload] = None
 
-    def _check_own(self, name: str, payload: str, said: Said) -> None:
-        """What was sent under total order comes back, even if another order casts it; nothing else does."""
-        if not said.under_total or said.plain:
+    def _check_own(self, name: str, life: Life, payload: str, said: Said) -> None:
+        """What was on its way under total order comes back, even if another order casts it; nothing else does."""
+        was_total = any(self._is_total(stay.epoch) for stay in life.stays[:-1])
+        if said.plain or not was_total or said.in_stay == len(life.stays):
             raise Broken(f"others: {name} is given its own {payload}")
 
     def _check_causes(self, name: str, life: Life, payload: str, said: Said) -> None:
