@@ -1,4 +1,4 @@
-"""`octoloom demo`: the story of a chain and a journal that survive every crash, told with real processes.
+"""`octoloom demo`: the story of a chain, a journal and groups that survive every crash, told with real processes.
 
 The story is a list of acts. Each act has a title, does something to the cluster while the players play on, and is
 remembered with its beginning and its end; the table at the end tells of each how it felt to the players.
@@ -31,6 +31,8 @@ COUNTS = {
     Durability.JOURNAL: "a move counts once it is in the journal, on the disks of the brokers",
 }
 PLAYER_PROCESSES = 2
+SENDING_S = 1.0
+"""So long a group sends before its coordinator is killed, and again after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,29 @@ async def kill_leader(stage: Stage) -> str:
     return f"{found.leader} leads after {led_s:.1f} s, epoch {found.epoch}; whole again after {whole_s:.1f} s"
 
 
+async def chat(stage: Stage) -> str:
+    assert stage.groups is not None
+    unordered, ordered = await stage.groups.chat("none"), await stage.groups.chat("causal")
+    early, none = len(unordered.too_early), len(ordered.too_early)
+    return f"{early} of {len(unordered.said)} words read before what they answer with none, {none} with causal"
+
+
+async def kill_coordinator(stage: Stage) -> str:
+    assert stage.groups is not None
+    found = await stage.groups.kill_coordinator(SENDING_S)
+    return f"{found.heir} orders on; the longest pause of the group was {found.pause_ms:.0f} ms"
+
+
 ACTS = [
     Act(
         "in peace",
         "Players take cells from each other. Three links pass each move, three brokers keep it.",
         play_in_peace,
+    ),
+    Act(
+        "a chat in causal order",
+        "Cathy hears Ada late. Without an order she reads answers first, in causal order never.",
+        chat,
     ),
     Act("head killed", "The head takes in every event. Its heir is promoted and the players call there.", kill("head")),
     Act("middle killed", "The middle's neighbours find each other and compare what they have.", kill("middle")),
@@ -74,12 +94,17 @@ ACTS = [
     Act(
         "partition leader killed", "One broker leads this part of the journal. The register finds another.", kill_leader
     ),
+    Act(
+        "group coordinator killed",
+        "Four members send through one of them. When it dies, the others agree on what it had ordered.",
+        kill_coordinator,
+    ),
 ]
 
 
 @click.command(short_help="Kill every link and a broker, and prove that nothing was lost.")
 @click.option("--players", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many play.")
-@click.option("--seconds", type=click.FloatRange(1), default=45.0, show_default=True, help="How long they play.")
+@click.option("--seconds", type=click.FloatRange(1), default=52.0, show_default=True, help="How long they play.")
 @click.option(
     "--durability",
     type=click.Choice([Durability.CHAIN.value, Durability.JOURNAL.value]),
@@ -93,8 +118,10 @@ def command(players: int, seconds: float, durability: str, data: Path | None, qu
     """Play a game on a chain of three links, kill each of them and a broker, and prove that nothing was lost.
 
     Starts a register, three brokers, three links and the players as processes of their own, on free ports. The brokers
-    keep a journal of every change. In the end the players' records, the replicas and the journal must tell the same:
-    exits with 0 only if every promise held. Ctrl-C stops all that it started and nothing else.
+    keep a journal of every change. Beside the game a few chat in causal order with one who is slow, and the coordinator
+    of a group in total order is killed. In the end the players' records, the replicas and the journal must tell the
+    same, and so must the group's survivors: exits with 0 only if every promise held. Ctrl-C stops all that it started
+    and nothing else.
 
     \b
     Examples:
@@ -141,6 +168,7 @@ class Story:
         with self.screen.live(stage):
             self.screen.tell(f"starting a register, {REPLICAS} brokers and {REPLICAS} links, each a process of its own")
             await stage.start_cluster()
+            await stage.load_groups()
             self.screen.tell(COUNTS[self.plan.journal])
             self.screen.tell(f"{self.players} players join over WebSockets, and observers watch from every link")
             await stage.start_players()

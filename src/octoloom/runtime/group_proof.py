@@ -13,8 +13,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from octoloom.core.roster import name_of
+from octoloom.runtime.causal_proof import Chat
 from octoloom.runtime.group_lives import Ended, Life, Moved
+
+
+class GroupEvidence(msgspec.Struct):
+    """What the groups of a story leave behind."""
+
+    chats: list[Chat]
+    lives: list[Life]
+    """Of a group in total order."""
+    pause_ms: float
+    """The longest time in which one who lived was handed nothing."""
 
 
 def one_order_doubts(lives: Sequence[Life]) -> Iterator[str]:

@@ -4,7 +4,8 @@ The two sides are independent. Players write down each move when they send it, a
 The game's state counts the moves that were applied to it and keeps a checksum over their numbers, in order. If a move
 is lost, doubled or swapped anywhere in between, the two do not fit any more.
 
-The journal is a third side (`journal_proof.py`): whoever has nothing but its records must come to the same.
+The journal is a third side (`journal_proof.py`): whoever has nothing but its records must come to the same. Groups have
+proofs of their own (`causal_proof.py`, `group_proof.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 import msgspec
 
 from octoloom.arena import follow_trail
+from octoloom.runtime.causal_proof import chat_doubts
+from octoloom.runtime.group_proof import GroupEvidence, one_order_doubts
 from octoloom.runtime.journal_proof import JournalCopy, Made, Reading
 
 DOUBTS_SHOWN = 3
@@ -71,6 +74,8 @@ class Evidence(msgspec.Struct):
     """The game's state, as one of the replicas holds it."""
     journal: JournalCopy | None = None
     """None if none was kept."""
+    groups: GroupEvidence | None = None
+    """None if there were none."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -98,6 +103,8 @@ def prove(evidence: Evidence) -> list[Verdict]:
     ]
     if evidence.journal is not None:
         verdicts.append(_journal_verdict(evidence, evidence.journal))
+    if evidence.groups is not None:
+        verdicts += [_chat_verdict(evidence, evidence.groups), _one_order_verdict(evidence, evidence.groups)]
     return verdicts
 
 
@@ -114,6 +121,32 @@ def _journal_verdict(evidence: Evidence, copy: JournalCopy) -> Verdict:
         yield from reading.differences(digest_of(reading.state) == digest_of(evidence.state), _told(evidence))
 
     return _verdict("every committed change is in the journal once, in order", detail, doubts, evidence)
+
+
+def _chat_verdict(evidence: Evidence, groups: GroupEvidence) -> Verdict:
+    chats = {chat.order: chat for chat in groups.chats}
+    ordered, unordered = chats.get("causal"), chats.get("none")
+
+    def doubts(_evidence: Evidence) -> Iterator[str]:
+        if ordered is None or unordered is None:
+            yield "nobody chatted in both orders, so nothing is proved"
+        else:
+            yield from chat_doubts(ordered, unordered)
+
+    early = len(unordered.too_early) if unordered is not None else 0
+    slow = f"{ordered.slow}, slow to hear {ordered.late}, read" if ordered is not None else "read"
+    detail = f"{slow} each word after what it answers, with causal; {early} too early with none"
+    return _verdict("no answer before its question", detail, doubts, evidence)
+
+
+def _one_order_verdict(evidence: Evidence, groups: GroupEvidence) -> Verdict:
+    survivors = [life for life in groups.lives if life.lived]
+    count = len(survivors[0].heard) if survivors else 0
+    detail = (
+        f"{count} messages of {len(groups.lives)} members at {len(survivors)} survivors, 0 lost, 0 doubled; "
+        f"longest pause {groups.pause_ms:.0f} ms"
+    )
+    return _verdict("one order at all survivors", detail, lambda _evidence: one_order_doubts(groups.lives), evidence)
 
 
 def _told(evidence: Evidence) -> dict[str, list[Made]]:

@@ -1,7 +1,7 @@
 """A cluster with players in it, on this machine and with real processes: where a story about crashes is told.
 
 `Stage` starts both, has links and brokers killed, and in the end gathers the evidence for the proof from all who took
-part, and from the journal.
+part, and from the journal. Groups have a stage of their own beside it (`group_stage.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from octoloom.core.journal import Durability
 from octoloom.core.log_messages import Aborted, Announced, LogNews, PartitionState, TopicPartition
 from octoloom.core.roster import name_of
 from octoloom.runtime import stats
+from octoloom.runtime.group_stage import GroupStage
 from octoloom.runtime.journal_copy import place_of, read_journal
 from octoloom.runtime.journal_proof import JournalCopy
 from octoloom.runtime.log_watch import LogWatch, Step
@@ -56,6 +57,7 @@ class Stage:
         # A space of its own for every story: the journal of a directory that is used again remembers the last one.
         self.space = f"arena-{time.time_ns() // 1_000_000:x}"
         self.cluster = Cluster(plan, news)
+        self.groups: GroupStage | None = None
         self.progress: dict[str, Progress] = {}
         self.lags_ms: list[float] = []
         """Of the last moves that were settled, for the display."""
@@ -70,6 +72,11 @@ class Stage:
         await self.cluster.start()
         if self.cluster.log is not None:
             self.cluster.log.on_step = self._on_step
+
+    async def load_groups(self) -> None:
+        assert self.cluster.register is not None
+        self.groups = GroupStage(self.cluster.register.address, self.plan.data, self._news)
+        await self.groups.load()
 
     async def start_players(self) -> None:
         names = [f"player{number}" for number in range(1, self._players + 1)]
@@ -91,6 +98,8 @@ class Stage:
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*(child.stop(0) for child in self._children))
+        if self.groups is not None:
+            await self.groups.stop()
         await self.cluster.stop()
 
     async def _read(self, child: Child) -> None:
@@ -178,6 +187,7 @@ class Stage:
             self.plan.replicas,
             answers[0]["snapshot"]["state"],
             journal,
+            self.groups.evidence() if self.groups is not None else None,
         )
 
     async def _read_journal(self, version: int) -> JournalCopy | None:
