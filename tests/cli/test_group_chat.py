@@ -136,6 +136,24 @@ def test_the_order_is_switched_for_all_at_one_place(room: Room) -> None:
         assert chat.lines[end + 1 :] == ["cathy: after"]
 
 
+def test_every_line_shows_once_however_often_the_order_is_switched(room: Room) -> None:
+    chats = ada, bob, cathy = room.enter_all("ada", "bob", "cathy", options=("--order", "total"))
+    counts = range(150)
+    for chat in (bob, cathy):
+        chat.type(*(f"{number}" for number in counts))
+    ada.type(*(f"/order {order}" for order in ("causal", "total", "fifo", "total")), "all said?")
+    ada.await_line("ada: all said?")
+    for chat in (bob, cathy):
+        chat.type("yes")
+    for chat in chats:
+        for name in ("bob", "cathy"):
+            chat.await_line(f"{name}: yes")
+            said = [
+                line.split(": ")[1].split("  ")[0].removeprefix("‖ ") for line in chat.said() if line.startswith(name)
+            ]
+            assert said == [*map(str, counts), "yes"]
+
+
 def test_one_is_told_something_alone_and_mistakes_are_told_to_nobody_else(room: Room) -> None:
     ada, bob = room.enter_all("ada", "bob y", options=("--order", "total"))
     ada.type("/to bob y psst", "/to eve psst", "/dance", "/order upside", "/delay bob soon", "/to bob", "x" * 4001)

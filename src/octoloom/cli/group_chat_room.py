@@ -241,9 +241,10 @@ class Stay:
         if message.to_me:
             self.screen.show(words.told(sender, "you", text))
             return
-        arrival = self._hearing.of(sender, message.number)
+        arrival, is_mine = self._hearing.of(sender, message.number), sender == self.wish.name
+        if is_mine and not arrival.epoch:
+            return  # said in total order, but sent and shown in the order that followed
         self._show_views(arrival.epoch)
-        is_mine = sender == self.wish.name
         if is_mine and self._unsent:
             self._unsent.popleft()
         self.screen.show(words.said(sender, text, is_mine, message.concurrent, arrival.held_ms))
