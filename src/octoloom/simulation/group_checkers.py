@@ -205,7 +205,8 @@ class GroupChecker:
     # When all has settled.
 
     def check_history(self) -> None:
-        names = list(self.lives)
+        waiting = self._cluster.settings.wants_state  # whoever has no state yet was not given anything
+        names = [name for name, life in self.lives.items() if life.has_state or not waiting]
         for at, name in enumerate(names):
             for other in names[at + 1 :]:
                 self._check_pair(name, other)
