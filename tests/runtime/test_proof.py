@@ -10,8 +10,11 @@ from msgspec.structs import replace
 
 from octoloom.arena import follow_trail
 from octoloom.core.event import Change, Event, JournalEntry, Kill, Outcome
+from octoloom.runtime.causal_proof import Chat
+from octoloom.runtime.group_proof import GroupEvidence
 from octoloom.runtime.journal_proof import JournalCopy, Line
 from octoloom.runtime.proof import Evidence, Move, PlayerRecord, Replica, Witness, digest_of, prove
+from tests.runtime import group_story
 
 OUTCOMES = "every event has one outcome"
 ONCE = "nothing lost, nothing doubled"
@@ -96,6 +99,31 @@ def test_what_the_journal_says_beyond_the_replicas_version_is_of_no_matter() -> 
     assert found.journal is not None
     found.journal.high += 1
     assert broken(found) == []
+
+
+def test_groups_are_proved_with_the_rest() -> None:
+    found = evidence()
+    chats = [
+        Chat("none", "cathy", "ada", 800, ["a", "b"], ["b", "a"]),
+        Chat("causal", "cathy", "ada", 800, ["a", "b"], ["a", "b"]),
+    ]
+    found.groups = GroupEvidence(chats, group_story.total(), 47.4)
+    *_, chat, order = prove(found)
+    assert (chat.promise, chat.held) == ("no answer before its question", True)
+    text = "cathy, slow to hear ada, read each word after what it answers, with causal; 1 too early with none"
+    assert chat.detail == text
+    assert (order.promise, order.held) == ("one order at all survivors", True)
+    assert order.detail == "7 messages of 4 members at 3 survivors, 0 lost, 0 doubled; longest pause 47 ms"
+
+
+def test_groups_that_break_their_promise_are_found() -> None:
+    found = evidence()
+    found.groups = GroupEvidence([], [], 0.0)
+    assert broken(found) == ["no answer before its question", "one order at all survivors"]
+    lives = group_story.total()
+    del lives[2].lines[-1]
+    found.groups = GroupEvidence([Chat("causal", "cathy", "ada", 800, ["a", "b"], ["b", "a"])] * 2, lives, 0.0)
+    assert broken(found) == ["no answer before its question", "one order at all survivors"]
 
 
 def lines_of(found: Evidence) -> list[Line]:

@@ -97,12 +97,12 @@ class GroupStage:
         """One after the other, so the first of them is the coordinator. They send when all are there."""
         for name in NAMES:
             speaker = self._speakers[name]
-            speaker.write_line("join")
+            _say(speaker, "join")
             facts = await self._answer(speaker)
             self._lives.append(Life(facts["member"], founded=True))
         await self._until("all members of the crew", self._are_all_there)
         for speaker in self._speakers.values():
-            speaker.write_line("send")
+            _say(speaker, "send")
 
     def _are_all_there(self) -> bool:
         """The last one found all of them there, so nobody came for it."""
@@ -114,7 +114,7 @@ class GroupStage:
     async def _come_to_rest(self) -> None:
         """Has the survivors end, and reads what each was handed once all have all."""
         for life in self._survivors:
-            self._speakers[name_of(life.member)].write_line("stop")
+            _say(self._speakers[name_of(life.member)], "stop")
         for life in self._survivors:
             life.to_send = int((await self._answer(self._speakers[name_of(life.member)]))["sent"])
         with contextlib.suppress(UsageError):
@@ -167,6 +167,12 @@ class GroupStage:
             if now_ms() > deadline_ms:
                 raise UsageError(f"waited {PATIENCE_S:.0f} s for {what}: look into {self._data / 'logs'}")
             await asyncio.sleep(LOOK_S)
+
+
+def _say(speaker: Child, word: str) -> None:
+    # One that has just died has no ear any more; that it gives no answer is what counts.
+    with contextlib.suppress(RuntimeError):
+        speaker.write_line(word)
 
 
 def _heard(lines: list[Line]) -> list[Heard]:
