@@ -57,6 +57,17 @@ def test_the_next_views_state_covers_what_was_held_for_the_one_before() -> None:
     assert out == [TakeState(b"with 1"), deliver(2)]
 
 
+def test_a_state_that_came_after_it_was_reported_missing_is_enough() -> None:
+    c, out = newcomer("C")
+    c.on_installed(install(1, "C"))
+    assert c.on_state(1, b"state")
+    c.on_installed(install(2, "C"))  # as C has reported before the state came
+    c.hand_over(deliver(1))
+    assert not c.on_state(2, b"once more")
+    c.on_installed(install(3, "", "B C"))
+    assert out == [TakeState(b"state"), deliver(1)]
+
+
 def test_if_nobody_has_a_state_it_begins_with_nothing() -> None:
     c, out = newcomer("C")
     c.on_installed(install(1))

@@ -32,7 +32,8 @@ class Newcomer:
     def on_installed(self, install: Install) -> None:
         self._epoch = install.view.epoch
         self._held.clear()
-        self.waits = self._me in install.newcomers
+        # The state of the view before may have come after it was reported missing.
+        self.waits = self.lacks_state and self._me in install.newcomers
         if self.lacks_state and not self.waits:
             self.lacks_state = False
             self._emit(TakeState(None))
