@@ -31,7 +31,7 @@ COUNTS = {
     Durability.JOURNAL: "a move counts once it is in the journal, on the disks of the brokers",
 }
 PLAYER_PROCESSES = 2
-SENDING_S = 1.0
+SENDING_S = 1.5
 """So long a group sends before its coordinator is killed, and again after."""
 
 
@@ -96,7 +96,7 @@ ACTS = [
     ),
     Act(
         "group coordinator killed",
-        "Four members send through one of them. When it dies, the others agree on what it had ordered.",
+        "Four members send through one. When it dies, the others agree on what it had ordered.",
         kill_coordinator,
     ),
 ]
