@@ -180,7 +180,8 @@ class GroupNode:
 
     def _react(self) -> None:
         """Now and then the app answers what it was given."""
-        if self.world.dice.random() < self.cluster.answers and self.world.now < self.cluster.until_ms:
+        busy = len(self.cluster.checker.said) > 300  # answers to answers must come to an end
+        if self.world.dice.random() < self.cluster.answers and self.world.now < self.cluster.until_ms and not busy:
             self.send()
 
     def _arm(self) -> None:
