@@ -5,7 +5,8 @@
 3. *Never back.* A device that keeps its store never sees a version fall, nor one that was not committed.
 4. *Exactly once.* An action takes effect at most once, and its device is told what became of it, truly.
 5. *Order.* The actions of a device that never went back to an older store take effect in the order in which they were
-   done, but for those that the app deferred.
+   done, but for those that the app deferred. What a device did before it lost its store may come late: a link that
+   slept with it in hand gives it back, and its number is behind those that were given since.
 6. *Settled.* Once faults stop, every action of a device that kept its store has an outcome, all replicas are equal
    and there are as many as asked for.
 7. *Replay.* Computing the recorded events again, elsewhere, gives the same outcomes and the same state.
@@ -96,7 +97,7 @@ class Checker:
         self.settled: dict[str, tuple[Outcome, str]] = {}
         self._seen: dict[tuple[str, str], int] = {}
         self._versions: dict[str, tuple[int, int, int]] = {}
-        self._last_applied: dict[tuple[int, str], int] = {}
+        self._last_applied: dict[tuple[int, str, int], int] = {}
 
     def history(self, generation: int, space: str) -> History:
         key = (generation, space)
@@ -165,10 +166,11 @@ class Checker:
         if event.name == "wait" or kill.outcome is not Outcome.APPLIED:
             return
         device, number = decode_json(event.payload)["token"].rsplit(".", 1)
-        last = self._last_applied.get((id(history), device), -1)
+        key = id(history), device, self.cluster.wipes_before(device, int(number))
+        last = self._last_applied.get(key, -1)
         if int(number) < last and not self.cluster.rolled_back(device):
             raise Broken(f"order: action {number} of {device} took effect after its action {last}")
-        self._last_applied[id(history), device] = int(number)
+        self._last_applied[key] = int(number)
 
     def on_restored(self, generation: int, space: str, lineage: Lineage) -> None:
         """A generation goes on from the journal: whatever was committed before must be in it."""

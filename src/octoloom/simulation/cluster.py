@@ -117,6 +117,10 @@ class Cluster:
         head = self.links[self.register.core.directory().views[chain].head].chains[chain]
         return head.spaces[space].device(device).live if space in head.spaces else {}
 
+    def wipes_before(self, name: str, action: int) -> int:
+        """How often a device had lost its store when it did this."""
+        return sum(wiped < action for node in self.devices if node.name == name for wiped in node.wiped_after)
+
     def rolled_back(self, name: str) -> bool:
         return any(node.rolled_back for node in self.devices if node.name == name)
 

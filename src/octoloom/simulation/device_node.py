@@ -30,6 +30,9 @@ class DeviceNode:
         self.life = 0
         self.rolled_back = store is not None
         """An older copy of its store was used: what it did is settled once, but no longer in the order it was done."""
+        self.wiped_after: list[int] = []
+        """The last action before each loss of its store."""
+        self._last_action = 0
         self.actions: dict[int, str] = {}
         """Ticket → token, of this life."""
         self._channel: Channel | None = None
@@ -55,6 +58,7 @@ class DeviceNode:
         """Come back with the store, without it, or with an older copy of it."""
         if how == "wiped":
             self.store = Disk()
+            self.wiped_after.append(self._last_action)
         elif how == "older" and self.backups:
             self.store = self.world.dice.choice(self.backups).copy()
             self.rolled_back = True
@@ -80,6 +84,7 @@ class DeviceNode:
         except device_effect.Full:
             return False
         self.actions[ticket] = token
+        self._last_action = int(token.rpartition(".")[2])
         self._obey(effects)
         return True
 
