@@ -126,6 +126,16 @@ def test_what_only_the_leaver_saw_of_its_own_is_told_to_it() -> None:
     assert [bundle.payload for bundle in expelled.unsure] == [b"1", b"2"]
 
 
+def test_who_is_left_out_is_told_what_it_had_no_view_to_send_in() -> None:
+    table = table_of("A B C")
+    table.hold("B", "C")
+    table.view("B C", ms=0)
+    table.send("C", "1")  # while frozen
+    table.view("B")
+    (expelled,) = [each for each in table.seats["C"].effects if isinstance(each, Expelled)]
+    assert [(bundle.number, bundle.payload) for bundle in expelled.unsure] == [(0, b"1")]
+
+
 def test_a_rejoin_under_the_same_name_begins_anew() -> None:
     table = table_of("ada#1 bob#1")
     table.send("bob#1", "1 2 3")

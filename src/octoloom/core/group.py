@@ -174,7 +174,7 @@ class GroupMember:
     def _expel(self, epoch: int, reason: str) -> None:
         self.expelled, self._transition = True, None
         self.outgoing.freeze()
-        self._emit(effect.Expelled(epoch, self.outgoing.forwards.take_all(), reason))
+        self._emit(effect.Expelled(epoch, self.outgoing.take_all(), reason))
 
     def install(self, now: int, install: Install) -> None:
         """Begin a view: everything of the one before has been delivered."""

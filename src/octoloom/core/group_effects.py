@@ -78,7 +78,7 @@ class Expelled:
 
     epoch: int
     unsure: list[Bundle]
-    """Bundles of one's own of which it is not known whether the others have them."""
+    """Bundles of one's own of which it is not known whether the others have them; those without a number never left."""
     reason: str = "the group has gone on without this member"
 
 

@@ -93,6 +93,13 @@ class Outgoing:
         for payload, count, plain in outbox:
             self.send(now, casting, payload, count, plain)
 
+    def take_all(self) -> list[Bundle]:
+        """All that was sent and not ordered or cast, oldest first; what has no number never left."""
+        waiting = [Bundle(self._me, 0, count, payload) for payload, count, _ in self._outbox]
+        self._outbox.clear()
+        self._outbox_bytes = 0
+        return [*self.forwards.take_all(), *waiting]
+
     # As the coordinator.
 
     def on_forward(self, peer: str, bundles: list[Bundle]) -> None:
