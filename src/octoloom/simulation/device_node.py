@@ -96,6 +96,8 @@ class DeviceNode:
         link = self.cluster.links.get(self._target) or self.cluster.any_link()
         self._target = ""
         self._channel = self.cluster.network.dial(self, link, "device")
+        if self._channel is None:
+            self._redial()  # there is no link at all, for now
 
     def _redial(self) -> None:
         self.world.after(self.world.dice.randrange(10, 120), self._dial, self.life)
