@@ -46,6 +46,7 @@ class DeviceNode:
         self.actions = {}
         self.core = DeviceCore(self.space, self.device, saved=self.store.load())
         self._target = ""
+        self._timer = 0  # the last life's goes off for nobody
         self._dial(self.life)
 
     def crash(self) -> None:
