@@ -247,7 +247,8 @@ class GroupChecker:
         names = sorted(node.name for node in nodes)
         for node in nodes:
             view = node.core.view
-            if view is None or node.core.frozen or sorted(view.names) != names:
+            stays = self._life(node.name).stays
+            if view is None or node.core.frozen or sorted(view.names) != names or not stays:
                 raise Broken(f"settled: {node.name} is in {view}, those who live are {names}")
         epoch = nodes[0].core.view.epoch if nodes and nodes[0].core.view else 0
         if any(node.core.view is None or node.core.view.epoch != epoch for node in nodes):

@@ -27,12 +27,13 @@ class GroupWorld:
         self.datagrams = Datagrams(self.network, self.find)
         self.first_order = dice.choice(ORDERS)
         self.answers = dice.choice([0.0, 0.1, 0.25])
+        idle_ms = dice.choice([100, 100, 300])
         self.settings = GroupSettings(
             retry_ms=dice.choice([20, 60]),
             nak_ms=dice.choice([8, 20]),
             gossip_ms=dice.choice([5, 20, 60]),
-            idle_ms=dice.choice([100, 300]),
-            patience_ms=dice.choice([500, 900]),
+            idle_ms=idle_ms,
+            patience_ms=idle_ms * dice.choice([5, 9]),
             kept_bytes_max=dice.choice([150, 100_000]),
             cast_bytes_max=dice.choice([1, 40, 100_000]),
             failover=dice.choice(["resend", "resend", "drop"]),
