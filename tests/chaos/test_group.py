@@ -140,7 +140,6 @@ def test_five_coordinators_killed_and_one_hung(tmp_path: Path) -> None:
         assert list(one_order_doubts(rounds(made, 7, faults))) == []
 
 
-@pytest.mark.xfail(strict=False, reason="who hears of it from the register first is told of nothing that is in doubt")
 def test_who_is_expelled_is_told_what_is_in_doubt(tmp_path: Path) -> None:
     with cluster(tmp_path, count=100, pause_ms=5) as made:
         lives = rounds(made, 3, [hang])

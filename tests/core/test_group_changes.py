@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from octoloom.core.group_effects import Expelled
 from tests.core.group_table import Table, table_of
 
@@ -116,8 +118,11 @@ def test_the_entry_of_a_leaver_ends_with_its_last_view() -> None:
     assert table.heard("A") == "[A B C] 1 2 [A B] 3"
 
 
-def test_what_only_the_leaver_saw_of_its_own_is_told_to_it() -> None:
-    table = table_of("A B")
+@pytest.mark.parametrize("order", ["total", "fifo", "causal", "none"])
+def test_what_only_the_leaver_saw_of_its_own_is_told_to_it(order: str) -> None:
+    table = table_of("A B", order)
+    table.send("B", "0")
+    table.run()  # until all are known to have it
     table.lose("B", "A")
     table.send("B", "1 2")
     table.view("A")

@@ -30,7 +30,7 @@ from octoloom.core.complaints import Complaints
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.core.filters import Delivery, orders
 from octoloom.core.group_effects import Effect
-from octoloom.core.group_messages import Cast, GroupView, Install, Part, Reliable
+from octoloom.core.group_messages import Bundle, Cast, GroupView, Install, Part, Reliable
 from octoloom.core.group_settings import GroupSettings
 from octoloom.core.newcomer import Newcomer
 from octoloom.core.outgoing import Outgoing
@@ -96,6 +96,12 @@ class GroupMember:
     def waits_for(self) -> tuple[str, int] | None:
         """The (member, count) that the oldest cast held back lacks."""
         return self.casting.order.waits_for() if self.casting is not None else None
+
+    def in_doubt(self) -> list[Bundle]:
+        """What was sent here and may not have reached all, oldest first: for when this member's time is over."""
+        casts = self.casting.nakack.unstable_casts() if self.casting is not None else []
+        cast = [bundle for each in casts for bundle in each.bundles if bundle.origin == self.me]
+        return [*cast, *self.outgoing.take_all()]
 
     def received(self, origin: str) -> int:
         """The last bundle of an origin that was delivered here. One's own are, where they are cast at once."""
@@ -174,7 +180,7 @@ class GroupMember:
     def _expel(self, epoch: int, reason: str) -> None:
         self.expelled, self._transition = True, None
         self.outgoing.freeze()
-        self._emit(effect.Expelled(epoch, self.outgoing.take_all(), reason))
+        self._emit(effect.Expelled(epoch, self.in_doubt(), reason))
 
     def install(self, now: int, install: Install) -> None:
         """Begin a view: everything of the one before has been delivered."""

@@ -167,6 +167,10 @@ class Nakack:
                 raise ProtocolError("bad-fetch", f"{self._me} does not keep {sender}:{number}")
         return [self._streams[sender].kept[number] for sender, number in wanted]
 
+    def unstable_casts(self) -> list[Cast]:
+        """All that is kept, each sender's in order: not everybody is known to have it."""
+        return [stream.kept[number] for stream in self._streams.values() for number in sorted(stream.kept)]
+
     # Stability.
 
     def counts(self) -> list[int]:

@@ -119,7 +119,7 @@ class Membership:
         if self.view is None and (declined.code in FINAL or declined.code == "full"):
             self.end(UsageError(f"{name_of(self.me)} cannot join {self.group}: {self._refused}"))
         elif declined.code in FINAL:
-            self._expel(declined.detail, [])
+            self._expel(declined.detail, self.driver.core.in_doubt())
         else:
             _log.warning("the register declines %s: %s", self.me, self._refused)
 
