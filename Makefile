@@ -7,7 +7,7 @@ SEEDS ?= 100000
 .PHONY: help venv run test check lint types chaos simulate bench lock clean
 
 help:
-	@echo "make run       set up, then play the demo: kill every link and a broker, and prove that nothing was lost"
+	@echo "make run       set up, then play the demo: kill links, a broker and a coordinator, and prove that nothing was lost"
 	@echo "make test      set up, then run the tests (a few minutes on two cores)"
 	@echo "make check     lint, types and tests: what CI runs"
 	@echo "make chaos     the long form of the tests on real processes"

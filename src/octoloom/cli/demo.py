@@ -102,7 +102,7 @@ ACTS = [
 ]
 
 
-@click.command(short_help="Kill every link and a broker, and prove that nothing was lost.")
+@click.command(short_help="Kill links, a broker and a coordinator, and prove that nothing was lost.")
 @click.option("--players", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many play.")
 @click.option("--seconds", type=click.FloatRange(1), default=52.0, show_default=True, help="How long they play.")
 @click.option(
