@@ -24,3 +24,12 @@ def test_each_is_named_once_and_nobody_is_if_all_are_heard() -> None:
     assert complaints.take(100, ["B", "A"], [], ["A", "C", "B"]) == ["B", "A", "C"]
     assert complaints.take(200, [], []) == []
     assert complaints.due_at == 300
+
+
+def test_a_patient_member_that_complains_does_so_again_soon() -> None:
+    complaints = Complaints(patience_ms=8000)
+    complaints.begin(0)
+    assert complaints.take(2000, []) == []
+    assert complaints.due_at == 4000
+    assert complaints.take(4000, ["A"]) == ["A"]
+    assert complaints.due_at == 4100

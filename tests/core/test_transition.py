@@ -251,3 +251,13 @@ def test_casts_of_the_old_view_are_not_taken_by_who_is_frozen_already() -> None:
     table.tell(view, "A")
     table.run(0)
     assert table.all_heard("A B C") == "[A B C] 1 [A B C]"
+
+
+def test_a_coordinator_that_hears_of_two_views_late_has_the_reports_for_both() -> None:
+    table = table_of("A B C")
+    views = [table.view("A B C", only="B C") for _ in range(2)]
+    table.run(10)  # the reports for both are there
+    for view in views:
+        table.tell(view, "A")
+    table.run()
+    assert table.all_heard("A B C") == "[A B C] [A B C]"

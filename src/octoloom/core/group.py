@@ -174,8 +174,9 @@ class GroupMember:
         self._members = dict.fromkeys(view.names)
         self.speech.keep(self._members)
         self._transition = Transition(now, view, self)
-        early, self._early_reports = self._early_reports, {}
-        self._transition.start(now, {member: report for member, report in early.items() if member in self._members})
+        early = {member: report for member, report in self._early_reports.items() if member in self._members}
+        self._early_reports = {member: report for member, report in early.items() if report.epoch > view.epoch}
+        self._transition.start(now, early)
 
     def _expel(self, epoch: int, reason: str) -> None:
         self.expelled, self._transition = True, None
