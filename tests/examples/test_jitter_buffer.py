@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from examples.jitter_buffer import DELAY_MS, LATE_MS, PACE_MS, QUEUED_MAX, jitter_buffer
+from examples.filters.jitter_buffer import DELAY_MS, LATE_MS, PACE_MS, QUEUED_MAX, jitter_buffer
 
 from octoloom.core.filters import MessageFilters, ReceivedMessage, SentMessage, message_filters
 

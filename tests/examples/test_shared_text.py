@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from examples.filters import shared_text
 
-from examples import shared_text
 from octoloom.core.causal import Causal
 from octoloom.core.errors import ProtocolError, UsageError
 from octoloom.core.filters import Delivery, OrderContext, ReceivedMessage, SentMessage, message_filters

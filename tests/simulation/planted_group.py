@@ -96,7 +96,7 @@ def the_old_coordinators_turn_is_cast_in_the_new_view(right: Wrong, self: Outgoi
 def received_table_is_not_looked_at(right: Wrong, self: GroupMember, delivery: Any) -> None:
     for bundle in [] if delivery.cast.plain else delivery.cast.bundles:
         self._received[bundle.origin] = max(self._received.get(bundle.origin, 0), bundle.number)
-        self._outgoing.forwards.remove(bundle.number if bundle.origin == self.me else 0)
+        self.outgoing.forwards.remove(bundle.number if bundle.origin == self.me else 0)
         self.newcomer.hand_over(Deliver(bundle, delivery.concurrent, delivery.path))
 
 

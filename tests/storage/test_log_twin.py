@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from octoloom.storage.log import Log, LogSettings
@@ -168,6 +168,8 @@ class Life:
         self.log = Log.open(place, SETTINGS, self.cache)
         assert self.synced <= self.log.end <= self.end
         self.batches = [batch for batch in self.batches if read_header(batch).next_offset <= self.log.end]
+        if not self.batches and self.log.end == self.start:
+            self.base = self.start  # all is lost, and the log goes on where it had been trimmed
         assert self.end == self.log.end
         self.start = min(self.start, self.end)
         self.settle()
@@ -223,6 +225,7 @@ def worsen(place: Path, synced: dict[str, int | None], older: dict[str, bytes], 
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(steps, max_size=30))
+@example([("append", [(70, 2)]), ("trim", 50), ("append", [(70, 1)]), ("crash", 1)])
 def test_a_log_is_a_list_of_batches(history: list[tuple[str, Any]]) -> None:
     with quick_directory() as path:
         life = Life(path)
