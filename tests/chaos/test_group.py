@@ -153,11 +153,13 @@ def test_no_message_before_its_causes_whoever_dies(tmp_path: Path, transport: st
         assert list(causal_doubts(lives)) == []
 
 
+@pytest.mark.slow
 def test_one_order_over_datagrams_that_get_lost(tmp_path: Path) -> None:
     with cluster(tmp_path, transport="udp", count=300, lost=0.2) as made:
         assert list(one_order_doubts(rounds(made, 4, [kill_and_replace, kill_and_return]))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(netns.available()), reason=netns.available())
 def test_one_order_whatever_cable_is_cut(tmp_path: Path) -> None:
     with (
