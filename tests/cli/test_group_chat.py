@@ -78,9 +78,9 @@ def test_the_answer_shows_before_the_question_only_without_an_order(
     cathy.await_line("ada: Done?")
     answer = cathy.await_line("bob: Lunch?")
     cathy.type("Yes")
-    for chat in (ada, bob):
+    for chat in (ada, bob, cathy):
         chat.await_line("cathy: Yes")
-        assert chat.said() == ["ada: Done?", "bob: Lunch?", "cathy: Yes"]
+    assert ada.said() == bob.said() == ["ada: Done?", "bob: Lunch?", "cathy: Yes"]
     held = [step for step in read_steps([steps]) if step.name == BUFFERED]
     if order == "causal":
         assert cathy.said() == ["ada: Done?", answer, "cathy: Yes"]
