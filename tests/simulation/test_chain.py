@@ -15,14 +15,12 @@ SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
 RARE = (
-    "kills_before_events",
     "snapshot_drops_newer_events",
     "timer_goes_off_twice",
     "generation_begins_without_a_start",
     "epoch_not_checked",
     "no_way_back",
     "newcomer_lacks_consumed_events",
-    "view_serves_before_it_is_in_force",
     "left_out_links_forget_too_soon",
 )
 RARE_BOUND = 6_000
