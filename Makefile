@@ -62,7 +62,7 @@ bench: venv
 lock:
 	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
 	$(VENV)-lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--no-annotate --extra dev --output-file requirements.lock pyproject.toml
+		--no-annotate --extra dev --extra spark --output-file requirements.lock pyproject.toml
 	rm -rf $(VENV)-lock
 
 clean:
