@@ -22,7 +22,7 @@ STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | c
 venv: $(STAMP)
 
 $(STAMP):
-	@echo "Setting up $(VENV) (once; about half a minute)"
+	@echo "Setting up $(VENV) (once; a minute or two)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Octoloom needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
