@@ -29,7 +29,7 @@ from octoloom.core.ring import Ring
 from octoloom.core.service import Service
 from octoloom.core.space import DeviceHistory, Space
 from octoloom.core.tail import Tail
-from tests.simulation.planting import Plants, planting
+from tests.simulation.planting import Plants, planting, together
 
 PLANTS: Plants = {}
 plant = planting(PLANTS)
@@ -285,6 +285,16 @@ def timer_goes_off_twice(right: Any, self: Head, now: int, space: Space, number:
     timer = space.timers.get(number)
     if timer is not None:
         self.door.put(now, space, "@timer", number, timer.name, timer.payload)
+
+
+@plant(Worker, "_is_set")
+def timers_are_not_looked_up(right: Any, self: Worker, number: int, step: Any) -> bool:
+    """A timer that has gone off is computed as often as it comes."""
+    return True
+
+
+# Alone each is harmless: the head does not ring twice, and the tail would not answer twice.
+together(PLANTS, timer_goes_off_twice, timers_are_not_looked_up)
 
 
 # The journal.

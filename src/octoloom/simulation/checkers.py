@@ -22,7 +22,7 @@ import msgspec
 from octoloom.core import merge_patch
 from octoloom.core.chain import Chain
 from octoloom.core.device_effects import PendingEvent, Settled, Stopped
-from octoloom.core.event import PRESENCE, TIMER, Change, Event, Kill, Outcome, SpaceSnapshot
+from octoloom.core.event import PRESENCE, TIMER, Change, Event, JournalEntry, Kill, Outcome, SpaceSnapshot
 from octoloom.core.recorder import Recorder
 from octoloom.core.space import Space, decode_json
 from octoloom.simulation.world import Broken
@@ -171,6 +171,12 @@ class Checker:
         if int(number) < last and not self.cluster.rolled_back(device):
             raise Broken(f"order: action {number} of {device} took effect after its action {last}")
         self._last_applied[key] = int(number)
+
+    def on_published(self, space: str, entry: JournalEntry) -> None:
+        """Whoever reads a change in the journal finds the events that it consumed beside it."""
+        if entry.change is not None and len(entry.events) != len(entry.change.kills):
+            found, consumed = len(entry.events), len(entry.change.kills)
+            raise Broken(f"journal: version {entry.version} of {space} has {found} of the {consumed} events it consumed")
 
     def on_restored(self, generation: int, space: str, lineage: Lineage) -> None:
         """A generation goes on from the journal: whatever was committed before must be in it."""

@@ -34,6 +34,8 @@ class JournalStore:
     # Writing.
 
     def publish(self, link: LinkNode, chain: Chain, effect: Publish) -> None:
+        for entry in effect.entries:
+            self.cluster.checker.on_published(effect.space, entry)
         queue = self._queues.setdefault((link.name, effect.space), [])
         queue.append(effect)
         self.world.after(self.world.dice.randint(*DELAY_MS), self._arrive, link, chain, queue)
