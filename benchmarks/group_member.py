@@ -121,7 +121,8 @@ class Obedient:
                     await asyncio.sleep(POLL_S)
                 say("waited", count=notes.count)
             case "write":
-                notes.deliveries().write(Path(told["file"]))
+                # Millions of rows take seconds, and a member that is silent for so long is given up.
+                await asyncio.to_thread(lambda: notes.deliveries().write(Path(told["file"])))
                 say("written")
             case unknown:
                 say("failed", why=f"nobody can do {unknown}")
