@@ -1,0 +1,275 @@
+"""The one place that configures Spark.
+
+A session is local unless a master is named. Everything that depends on where Python, Java and this package are is
+decided here, so that `python -m octoloom`, a notebook and `spark-submit` meet the same Spark:
+
+1. Workers run the Python of the driver, not whatever `python3` is on the PATH; PYSPARK_PYTHON names another.
+2. Workers import this package. On this machine its directory is on their path; to a cluster a zip of its sources is
+   shipped, which stands before whatever is installed there. What it needs (pyarrow, msgspec, …) has to be installed.
+3. What Java says goes to a log, which an error names. Under `spark-submit` Java runs already, and its log is its own.
+4. On this machine everything listens on loopback only.
+
+A process has one Java, started with its first session: the size of its heap stays when a session is stopped and
+another begun.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from octoloom.core.errors import OctoloomError, UsageError
+from octoloom.spark import failures, java, shipping
+from octoloom.spark.java_log import JavaLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+HEAP_MIN_MB = 1024
+HEAP_MAX_MB = 8192
+HEAP_SHARE = 4
+"""A quarter of the memory: the Python workers and the files' cache want theirs too."""
+ANSWER_S = 5.0
+"""How long a cluster's master may take to be reached."""
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+DEFAULTS = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+class SparkFailed(OctoloomError):  # noqa: N818
+    """Spark could not be started, or a query failed; the text says why, in a line or two."""
+
+
+def session(
+    name: str = "octoloom",
+    *,
+    master: str | None = None,
+    cores: int | None = None,
+    memory: str | None = None,
+    config: Mapping[str, str] | None = None,
+    quiet: bool = True,
+) -> SparkSession:
+    """A Spark session that knows the format `octoloom`; the one that runs already, if there is one.
+
+    `master` is local by default, with `cores` threads. `memory` is the heap of each Java ("2g"). `config` has the last
+    word about every setting. With `quiet=False` Spark logs to standard error as it likes.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise UsageError(f"PySpark is not there ({error}): pip install 'octoloom[spark]'") from error
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        _check_master(running, master)
+        return _with_source(running)
+    settings = {**_settings(name, master, cores, memory), **(config or {})}
+    _check_settings(settings)
+    try:
+        return _with_source(_started(settings, quiet))
+    except OctoloomError:
+        raise
+    except Exception as error:
+        raise SparkFailed(f"Spark did not start: {failures.short(error)}{_see_log()}") from error
+
+
+def _check_master(running: SparkSession, master: str | None) -> None:
+    current = running.sparkContext.master
+    if master is not None and master != current:
+        raise UsageError(f"this process has a session on {current} already: stop() it before one on {master} is begun")
+
+
+# Settings.
+
+
+def _settings(name: str, master: str | None, cores: int | None, memory: str | None) -> dict[str, str]:
+    settings = {"spark.app.name": name, **DEFAULTS}
+    if master is None and _is_submitted():
+        return settings  # spark-submit has its own options for the rest
+    master = master or (LOCAL if cores is None else f"local[{cores}]")
+    settings["spark.master"] = master
+    if is_local(master):
+        count = cores or _local_cores(master)
+        settings["spark.sql.shuffle.partitions"] = str(max(count, 2))
+        settings["spark.driver.memory"] = memory or _heap()
+    else:
+        if memory is not None:
+            settings["spark.executor.memory"] = memory
+        if cores is not None:
+            settings["spark.cores.max"] = str(cores)
+    if is_here(master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings
+
+
+def is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def is_here(master: str) -> bool:
+    """Whether nothing beyond loopback is needed."""
+    hosts = [host for host, _ in _addresses(master)]
+    return is_local(master) or (bool(hosts) and all(host in ("127.0.0.1", "localhost", "::1") for host in hosts))
+
+
+def _addresses(master: str) -> list[tuple[str, int]]:
+    if not master.startswith("spark://"):
+        return []
+    parts = (part.rpartition(":") for part in master.removeprefix("spark://").split(","))
+    return [(host.strip("[]"), int(port) if port.isdigit() else 0) for host, _, port in parts]
+
+
+def _local_cores(master: str) -> int:
+    found = re.match(r"local\[(\d+)", master)
+    if found:
+        return int(found.group(1))
+    return 1 if master == "local" else os.cpu_count() or 1
+
+
+def _heap() -> str:
+    share_mb = psutil.virtual_memory().total // (1024 * 1024 * HEAP_SHARE)
+    return f"{min(max(share_mb, HEAP_MIN_MB), HEAP_MAX_MB)}m"
+
+
+def _check_settings(settings: Mapping[str, str]) -> None:
+    """What Spark would say late, or in a page of Scala."""
+    master = settings.get("spark.master", LOCAL)
+    for key in ("spark.driver.memory", "spark.executor.memory"):
+        if not re.fullmatch(r"[1-9]\d*[kmgt]b?", settings.get(key, "1g"), re.IGNORECASE):
+            raise UsageError(f"{settings[key]!r} is no amount of memory: write 512m or 2g")
+    if not re.fullmatch(r"local(\[(\d+|\*)(,\d+)?\])?|(spark|k8s|yarn).*", master):
+        raise UsageError(f"{master!r} is no Spark master: write local[2], or spark://host:7077 for a cluster")
+    for host, port in _addresses(master):
+        if not host or not 0 < port < 65536:
+            raise UsageError(f"{master!r} names no host and port: write spark://host:7077")
+    if _addresses(master) and not any(_answers(host, port) for host, port in _addresses(master)):
+        raise UsageError(f"no Spark master answers at {master}: start one with `spark-class {MASTER_CLASS}`")
+
+
+MASTER_CLASS = "org.apache.spark.deploy.master.Master"
+
+
+def _answers(host: str, port: int) -> bool:
+    """Spark itself would try for minutes."""
+    try:
+        with socket.create_connection((host, port), timeout=ANSWER_S):
+            return True
+    except OSError:
+        return False
+
+
+# Starting.
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _started(settings: dict[str, str], quiet: bool) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    if _is_submitted():
+        # Spark's own options were parsed before us, and stand.
+        SparkContext._ensure_initialized()  # type: ignore[attr-defined]
+        conf = SparkConf()
+        for key, value in settings.items():
+            conf.setIfMissing(key, value)
+        context = SparkContext(conf=conf)
+    else:
+        with _environment(settings["spark.master"]):
+            gateway = None
+            if SparkContext._gateway is None:
+                gateway = _launched(settings, quiet)
+            context = SparkContext(conf=_conf(settings), gateway=gateway)
+    try:
+        if not is_local(context.master):
+            context.addPyFile(str(shipping.sources()))
+        return SparkSession.builder.getOrCreate()
+    except BaseException:
+        context.stop()
+        raise
+
+
+def _conf(settings: Mapping[str, str]) -> Any:
+    from pyspark import SparkConf
+
+    conf = SparkConf()
+    for key, value in settings.items():
+        conf.set(key, value)
+    return conf
+
+
+def _launched(settings: dict[str, str], quiet: bool) -> Any:
+    """Java with its own log. The launcher waits for it, and fails when it ends early."""
+    from pyspark.java_gateway import launch_gateway
+
+    if not quiet:
+        return launch_gateway(_conf(settings))
+    global _log
+    _log = JavaLog.fresh(java.cache() / "spark")
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = f"{options} {_log.options(LOG_SETTINGS)}".strip()
+    with _log.raw() as raw:
+        try:
+            return launch_gateway(_conf(settings), {"stdout": raw, "stderr": raw})
+        except Exception as error:
+            raise SparkFailed(f"Spark's Java did not start: {_log.last_line()}{_see_log()}") from error
+
+
+_log: JavaLog | None = None
+
+
+def _see_log() -> str:
+    return f" (its log is {_log.path})" if _log is not None else ""
+
+
+@contextlib.contextmanager
+def _environment(master: str) -> Iterator[None]:
+    """What Java and the workers inherit. The caller's own environment is as it was afterwards."""
+    root = shipping.root()
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if root.name not in ("site-packages", "dist-packages") and str(root) not in paths:
+        paths.insert(0, str(root))
+    wanted = {
+        "JAVA_HOME": str(java.java().home),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable),
+    }
+    if paths:
+        wanted["PYTHONPATH"] = os.pathsep.join(paths)
+    if is_here(master):
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _with_source(spark: SparkSession) -> SparkSession:
+    if importlib.util.find_spec("octoloom.spark.source") is not None:
+        from octoloom.spark.source import OctoloomSource
+
+        spark.dataSource.register(OctoloomSource)
+    return spark

@@ -1,0 +1,43 @@
+"""One Spark and one set of brokers for all tests of this package that run in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.clients.cluster import Cluster
+from tests.runtime.real_log import real_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeTopic = Callable[..., str]
+"""(partitions=1, **settings) → the name of a new topic, ready for use. `retention_ms="1"` sets retention.ms."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    from octoloom.spark.session import session
+
+    made = session("tests", master="local[2]", memory="1g", config={"spark.sql.shuffle.partitions": "2"})
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers and a register as real processes, which a test may kill and start again."""
+    with real_log(tmp_path_factory.mktemp("log"), brokers=3) as log:
+        yield Cluster(log)
+
+
+@pytest.fixture(scope="session")
+def bootstrap(brokers: Cluster) -> str:
+    return brokers.brokers
+
+
+@pytest.fixture
+def topic(brokers: Cluster) -> MakeTopic:
+    return brokers.topic
