@@ -154,3 +154,27 @@ def test_the_steps_of_a_cast_that_waits(order: str) -> None:
         ("b", 8, {"a": 2, "b": 8}),
         ("b", 8, {"a": 2, "b": 8}),
     ]
+
+
+@pytest.mark.parametrize("order", ["fifo", "causal"])
+def test_an_order_goes_on_from_its_snapshot(order: str) -> None:
+    a, b, _ = sites(order)
+    casts = [a.send() for _ in range(3)]
+    b.take(*casts)
+    casts += [b.send(), b.send()]
+    arrival = [casts[4], casts[2], casts[0], casts[3], casts[1]]
+    for cut in range(len(arrival) + 1):
+        first, second = Site(order, "c"), Site(order, "c")
+        first.take(*arrival[:cut])
+        snapshot = first.order.snapshot()  # type: ignore[attr-defined]
+        second.order.restore(*snapshot)  # type: ignore[attr-defined]
+        assert second.order.snapshot() == snapshot  # type: ignore[attr-defined]
+        assert second.order.waits_for() == first.order.waits_for()
+        second.take(*arrival[cut:])
+        assert first.delivered + second.delivered == _delivered(order, arrival)
+
+
+def _delivered(order: str, arrival: list[Cast]) -> list[object]:
+    site = Site(order, "c")
+    site.take(*arrival)
+    return list(site.delivered)

@@ -77,7 +77,7 @@ class Recorder:
         except CannotPatch:
             return True, copied(self.state)
         finally:
-            self._forget_originals()
+            self.forget()
 
     def _patch(self) -> dict[str, Any]:
         patch: dict[str, Any] = {}
@@ -91,7 +91,8 @@ class Recorder:
             place.update(delta)
         return patch
 
-    def _forget_originals(self) -> None:
+    def forget(self) -> None:
+        """As `take`, for those who want no patch."""
         for node in self._ledger.touched:
             if isinstance(node, Record):
                 node.originals = None

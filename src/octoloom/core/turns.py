@@ -16,7 +16,7 @@ above; here they are counted in their turn like all others.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from octoloom.core.errors import ProtocolError
@@ -89,6 +89,20 @@ class Turns:
     def named(self, lack: Lack) -> tuple[str, int]:
         place, count = lack
         return ("anybody" if place == ANYBODY else self.names[place], count)
+
+    def snapshot(self) -> tuple[list[int], list[Cast]]:
+        """The vector, and what is held back, oldest first: with the view, all that `fifo` and `causal` remember."""
+        casts = {(cast.sender, cast.number): cast for waiting in self._waiting.values() for cast in waiting}
+        return self.vector.copy(), [casts[self.names[place], number] for place, number in self._held]
+
+    def restore(self, vector: Sequence[int], held: Iterable[Cast]) -> None:
+        """Go on from a snapshot, right after being made for the same view."""
+        self.vector[:] = vector
+        for cast in held:
+            place = self.places[cast.sender]
+            lack = self.lack(place, cast)
+            assert lack is not None, "what is held lacks something"
+            self._hold(place, cast, lack)
 
     # What an order decides.
 
