@@ -19,7 +19,6 @@ import contextlib
 import importlib.util
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,19 +27,20 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from octoloom.core.errors import OctoloomError, UsageError
-from octoloom.spark import failures, java, shipping
+from octoloom.spark import failures, java, masters, shipping
 from octoloom.spark.java_log import JavaLog
+from octoloom.spark.masters import LOCAL, is_here, is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOCAL = "local[*]"
 HEAP_MIN_MB = 1024
 HEAP_MAX_MB = 8192
 HEAP_SHARE = 4
 """A quarter of the memory: the Python workers and the files' cache want theirs too."""
-ANSWER_S = 5.0
-"""How long a cluster's master may take to be reached."""
+MEMORY_FORM = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a Java that lives for a second, such as Spark's launcher: it is over before a better compiler pays."""
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 DEFAULTS = {
@@ -79,7 +79,7 @@ def session(
         _check_master(running, master)
         return _with_source(running)
     settings = {**_settings(name, master, cores, memory), **(config or {})}
-    _check_settings(settings)
+    _check(settings)
     try:
         return _with_source(_started(settings, quiet))
     except OctoloomError:
@@ -104,7 +104,7 @@ def _settings(name: str, master: str | None, cores: int | None, memory: str | No
     master = master or (LOCAL if cores is None else f"local[{cores}]")
     settings["spark.master"] = master
     if is_local(master):
-        count = cores or _local_cores(master)
+        count = cores or masters.local_cores(master)
         settings["spark.sql.shuffle.partitions"] = str(max(count, 2))
         settings["spark.driver.memory"] = memory or _heap()
     else:
@@ -117,60 +117,17 @@ def _settings(name: str, master: str | None, cores: int | None, memory: str | No
     return settings
 
 
-def is_local(master: str) -> bool:
-    return master == "local" or master.startswith("local[")
-
-
-def is_here(master: str) -> bool:
-    """Whether nothing beyond loopback is needed."""
-    hosts = [host for host, _ in _addresses(master)]
-    return is_local(master) or (bool(hosts) and all(host in ("127.0.0.1", "localhost", "::1") for host in hosts))
-
-
-def _addresses(master: str) -> list[tuple[str, int]]:
-    if not master.startswith("spark://"):
-        return []
-    parts = (part.rpartition(":") for part in master.removeprefix("spark://").split(","))
-    return [(host.strip("[]"), int(port) if port.isdigit() else 0) for host, _, port in parts]
-
-
-def _local_cores(master: str) -> int:
-    found = re.match(r"local\[(\d+)", master)
-    if found:
-        return int(found.group(1))
-    return 1 if master == "local" else os.cpu_count() or 1
-
-
 def _heap() -> str:
     share_mb = psutil.virtual_memory().total // (1024 * 1024 * HEAP_SHARE)
     return f"{min(max(share_mb, HEAP_MIN_MB), HEAP_MAX_MB)}m"
 
 
-def _check_settings(settings: Mapping[str, str]) -> None:
-    """What Spark would say late, or in a page of Scala."""
-    master = settings.get("spark.master", LOCAL)
+def _check(settings: Mapping[str, str]) -> None:
+    if "spark.master" in settings:
+        masters.check(settings["spark.master"])
     for key in ("spark.driver.memory", "spark.executor.memory"):
-        if not re.fullmatch(r"[1-9]\d*[kmgt]b?", settings.get(key, "1g"), re.IGNORECASE):
+        if not MEMORY_FORM.fullmatch(settings.get(key, "1g")):
             raise UsageError(f"{settings[key]!r} is no amount of memory: write 512m or 2g")
-    if not re.fullmatch(r"local(\[(\d+|\*)(,\d+)?\])?|(spark|k8s|yarn).*", master):
-        raise UsageError(f"{master!r} is no Spark master: write local[2], or spark://host:7077 for a cluster")
-    for host, port in _addresses(master):
-        if not host or not 0 < port < 65536:
-            raise UsageError(f"{master!r} names no host and port: write spark://host:7077")
-    if _addresses(master) and not any(_answers(host, port) for host, port in _addresses(master)):
-        raise UsageError(f"no Spark master answers at {master}: start one with `spark-class {MASTER_CLASS}`")
-
-
-MASTER_CLASS = "org.apache.spark.deploy.master.Master"
-
-
-def _answers(host: str, port: int) -> bool:
-    """Spark itself would try for minutes."""
-    try:
-        with socket.create_connection((host, port), timeout=ANSWER_S):
-            return True
-    except OSError:
-        return False
 
 
 # Starting.
@@ -186,7 +143,7 @@ def _started(settings: dict[str, str], quiet: bool) -> SparkSession:
 
     if _is_submitted():
         # Spark's own options were parsed before us, and stand.
-        SparkContext._ensure_initialized()  # type: ignore[attr-defined]
+        SparkContext._ensure_initialized()
         conf = SparkConf()
         for key, value in settings.items():
             conf.setIfMissing(key, value)
@@ -198,7 +155,7 @@ def _started(settings: dict[str, str], quiet: bool) -> SparkSession:
                 gateway = _launched(settings, quiet)
             context = SparkContext(conf=_conf(settings), gateway=gateway)
     try:
-        if not is_local(context.master):
+        if not is_local(str(context.master)):
             context.addPyFile(str(shipping.sources()))
         return SparkSession.builder.getOrCreate()
     except BaseException:
@@ -220,14 +177,15 @@ def _launched(settings: dict[str, str], quiet: bool) -> Any:
     from pyspark.java_gateway import launch_gateway
 
     if not quiet:
-        return launch_gateway(_conf(settings))
+        return launch_gateway(_conf(settings))  # type: ignore[no-untyped-call]
     global _log
     _log = JavaLog.fresh(java.cache() / "spark")
     options = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = f"{options} {_log.options(LOG_SETTINGS)}".strip()
     with _log.raw() as raw:
         try:
-            return launch_gateway(_conf(settings), {"stdout": raw, "stderr": raw})
+            streams = {"stdout": raw, "stderr": raw}
+            return launch_gateway(_conf(settings), streams)  # type: ignore[no-untyped-call]
         except Exception as error:
             raise SparkFailed(f"Spark's Java did not start: {_log.last_line()}{_see_log()}") from error
 
@@ -248,6 +206,7 @@ def _environment(master: str) -> Iterator[None]:
         paths.insert(0, str(root))
     wanted = {
         "JAVA_HOME": str(java.java().home),
+        "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", BRIEF),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable),
     }
