@@ -29,9 +29,8 @@ from octoloom.core.errors import OctoloomError
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_errors import Damaged, OutOfRange
 from octoloom.spark.ranges import Offsets, Place, Range
-from octoloom.wire.kafka.batches import HEADER_SIZE, BatchHeader, Buffer, CorruptBatch, read_header
+from octoloom.wire.kafka.batches import HEADER_SIZE, Buffer, CorruptBatch, read_header
 from octoloom.wire.kafka.client_messages import EARLIEST, LATEST, Topic
-from octoloom.wire.kafka.records import CODEC_MASK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,8 +43,6 @@ FETCH_BYTES = 4 * 1024 * 1024
 AHEAD_MAX = 2
 """Answers that wait for the caller to come back."""
 ROWS_MAX = 64_000
-COMPRESSED_BYTES_MAX = 1024 * 1024
-"""Compressed bytes that are unpacked together."""
 FETCH_WAIT_MS = 500
 OWN_TOPICS = "__"
 """What the names of topics begin with that brokers keep for themselves. No pattern finds them."""
@@ -105,41 +102,27 @@ class RawOrigin:
         raise NotImplementedError
 
     def rows(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        from octoloom.spark.record_batches import decode
+        from octoloom.spark.record_batches import decode_in_pieces
 
         topic, partition, start, end = wanted
-        reached = start
         try:
-            for buffers in gathered(self.raw(topic, partition, start, end)):
-                reached = max(reached, read_header(buffers[0]).base_offset)
-                rows = decode(buffers, topic, partition, start=start, end=end, columns=columns)
-                for first in range(0, rows.num_rows, ROWS_MAX):
-                    yield rows.slice(first, ROWS_MAX)
+            raw = self.raw(topic, partition, start, end)
+            for rows in decode_in_pieces(raw, topic, partition, start=start, end=end, columns=columns):
+                yield from sliced(rows)
         except CorruptBatch as error:
-            text = f"a batch of {topic}-{partition} at or after offset {reached} is damaged ({error.detail})"
+            text = f"a batch of {topic}-{partition} between the offsets {start} and {end} is damaged ({error.detail})"
             raise Damaged(f"{text}: read it from another replica, or start after it") from error
 
 
-def gathered(chunks: Iterable[Buffer]) -> Iterator[list[Buffer]]:
-    """The same batches, cut and put together so that each list makes a good number of rows, and not too much memory."""
-    waiting: list[Buffer] = []
-    count = size = 0
-    for chunk in chunks:
-        view = memoryview(chunk)
-        position = begin = 0
-        while position < len(view):
-            header = checked_header(view, position)
-            cost = header.size * (FETCH_BYTES // COMPRESSED_BYTES_MAX if header.attributes & CODEC_MASK else 1)
-            if (waiting or begin < position) and (count + header.count > ROWS_MAX or size + cost > FETCH_BYTES):
-                if begin < position:
-                    waiting.append(view[begin:position])
-                yield waiting
-                waiting, begin, count, size = [], position, 0, 0
-            count, size, position = count + header.count, size + cost, position + header.size
-        if begin < len(view):
-            waiting.append(view[begin:])
-    if waiting:
-        yield waiting
+def sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch as it is, or cut into equal ones of at most `ROWS_MAX` rows. Nothing is copied."""
+    parts = -(-rows.num_rows // ROWS_MAX)
+    if parts <= 1:
+        yield rows
+        return
+    size = -(-rows.num_rows // parts)
+    for first in range(0, rows.num_rows, size):
+        yield rows.slice(first, size)
 
 
 class Reader(RawOrigin):
@@ -194,6 +177,12 @@ class Reader(RawOrigin):
     async def _metadata(self, topics: Sequence[str] | None) -> dict[str, Topic]:
         said = await self._client.patiently(lambda _stale: self._client.metadata(topics), None)
         return said.topics
+
+    def number(self, topic: str) -> int:
+        """What tells the topic from another of the same name that was deleted before it."""
+        from octoloom.spark.topic_identity import topic_number
+
+        return self._wait(topic_number(self._client, topic))
 
     def bounds(self, places: Iterable[Place]) -> dict[Place, tuple[int, int]]:
         return self._wait(self._client.bounds(places))
@@ -273,14 +262,3 @@ def whole(batches: memoryview, end: int) -> tuple[memoryview, int]:
         position += header.size
         after = header.next_offset
     return batches[:position], after
-
-
-def checked_header(batches: memoryview, position: int) -> BatchHeader:
-    """A header whose size leads on, and not beyond the end."""
-    left = len(batches) - position
-    if left < HEADER_SIZE:
-        raise CorruptBatch(f"{left} bytes at {position} are less than a header")
-    header = read_header(batches, position)
-    if not HEADER_SIZE <= header.size <= left:
-        raise CorruptBatch(f"a batch of {header.size} bytes at {position}, with {left} left")
-    return header
