@@ -55,7 +55,8 @@ class Said:
     epochs: list[int] = field(default_factory=list)
     """The views in which it was cast: more than one if a coordinator died with its cast."""
     past: frozenset[str] = frozenset()
-    dropped: bool = False
+    dropped: int = 0
+    """The view that began without it, if its sender was told so."""
     under_total: bool = False
     """It was sent in a view with total order."""
 
@@ -130,7 +131,8 @@ class GroupChecker:
         self._cluster.world.tell(node.name, "is given {}{}", payload, " ‖" if deliver.concurrent else "")
         if self.views[stay.epoch][0] == [node.name]:
             said.epochs.append(stay.epoch)  # alone it casts to nobody
-        if payload in life.given or said.dropped:
+        # Whoever the group has left behind, and does not know it yet, may still be given what the others drop.
+        if payload in life.given or 0 < said.dropped <= stay.epoch:
             raise Broken(f"once: {node.name} is given {payload} twice, or after it was dropped")
         if stay.epoch not in said.epochs:
             raise Broken(f"views: {node.name} is given {payload} of views {said.epochs} in view {stay.epoch}")
@@ -185,9 +187,9 @@ class GroupChecker:
             raise Broken(f"fifo: {name} is given {payload} after {said.sender}:{lasts[said.sender]}")
         lasts[said.sender] = number
 
-    def on_dropped(self, payloads: list[str]) -> None:
+    def on_dropped(self, node: GroupNode, payloads: list[str]) -> None:
         for payload in payloads:
-            self.said[payload].dropped = True
+            self.said[payload].dropped = self._life(node.name).stays[-1].epoch
 
     def on_direct_sent(self, sender: str, to: str, payload: str) -> None:
         self._directs.setdefault((sender, to), []).append(payload)

@@ -171,7 +171,7 @@ class GroupNode:
                 self.state = msgspec.msgpack.decode(payload, type=list[str]) if payload is not None else []
                 checker.on_state(self)
             case effect.Dropped(bundles):
-                checker.on_dropped([bundle.payload.decode() for bundle in bundles])
+                checker.on_dropped(self, [bundle.payload.decode() for bundle in bundles])
             case effect.Complain(message):
                 if self._register is not None:
                     self._register.send(self, message)
