@@ -6,7 +6,7 @@ Nobody else has to know which one it is.
 
 1. `rows` gives every record of the range once, in the order of offsets, in batches of at most `ROWS_MAX` rows.
 2. It gives all of them, or raises: `OffsetsGone` if some are not there (any more), which tells what there is instead.
-   Whether to go on from there is for the caller to decide.
+   All that lies before was given then, so the caller may go on from behind the hole if he chooses to.
 3. An origin can be used from one thread at a time, and nothing is fetched that was not asked for.
 
 `Reader` asks from an event loop of its own, in a thread. While the caller works on one answer the next are on their
@@ -49,7 +49,7 @@ OWN_TOPICS = "__"
 
 
 class OffsetsGone(OctoloomError):  # noqa: N818
-    """Records that were asked for are not there, or not any more: `first` and `high` say what is."""
+    """Records from `wanted` on are not there, or not any more: `first` and `high` say what is."""
 
     def __init__(self, wanted: Range, first: int, high: int) -> None:
         held = f"it holds offsets {first} to {high - 1}" if high > first else f"it is empty, the next offset is {high}"
@@ -105,13 +105,24 @@ class RawOrigin:
         from octoloom.spark.record_batches import decode_in_pieces
 
         topic, partition, start, end = wanted
+        gone: list[OffsetsGone] = []
+        raw = _until_gone(self.raw(topic, partition, start, end), gone)
         try:
-            raw = self.raw(topic, partition, start, end)
             for rows in decode_in_pieces(raw, topic, partition, start=start, end=end, columns=columns):
                 yield from sliced(rows)
         except CorruptBatch as error:
             text = f"a batch of {topic}-{partition} between the offsets {start} and {end} is damaged ({error.detail})"
             raise Damaged(f"{text}: read it from another replica, or start after it") from error
+        if gone:
+            raise gone[0]
+
+
+def _until_gone(chunks: Iterator[Buffer], gone: list[OffsetsGone]) -> Iterator[Buffer]:
+    """Ends where something is missing, so that what came before is decoded first, and then told."""
+    try:
+        yield from chunks
+    except OffsetsGone as error:
+        gone.append(error)
 
 
 def sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ overlap and never leave anything out between them, whatever they are cut by:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 Place = tuple[str, int]
@@ -73,4 +74,4 @@ def split(ranges: Iterable[Range], partitions_min: int | None) -> list[Range]:
 
 def _cut(whole: Range, parts: int) -> list[Range]:
     edges = [whole.start + whole.size * number // parts for number in range(parts + 1)]
-    return [Range(*whole.place, start, end) for start, end in zip(edges, edges[1:], strict=False)]
+    return [Range(*whole.place, start, end) for start, end in pairwise(edges)]
