@@ -17,6 +17,7 @@ COMMANDS = {
     "chain": "chain",
     "topic": "topic",
     "group": "group",
+    "spark": "spark",
     "register": "register",
     "link": "link",
     "broker": "broker",

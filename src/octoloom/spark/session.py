@@ -28,6 +28,7 @@ import psutil
 
 from octoloom.core.errors import OctoloomError, UsageError
 from octoloom.spark import failures, java, masters, shipping
+from octoloom.spark.failures import SparkFailed
 from octoloom.spark.java_log import JavaLog
 from octoloom.spark.masters import LOCAL, is_here, is_local
 
@@ -41,6 +42,8 @@ HEAP_SHARE = 4
 MEMORY_FORM = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a Java that lives for a second, such as Spark's launcher: it is over before a better compiler pays."""
+QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""They print an error that is raised as well."""
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 DEFAULTS = {
@@ -50,10 +53,6 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-
-
-class SparkFailed(OctoloomError):  # noqa: N818
-    """Spark could not be started, or a query failed; the text says why, in a line or two."""
 
 
 def session(
@@ -175,9 +174,12 @@ def _conf(settings: Mapping[str, str]) -> Any:
 def _launched(settings: dict[str, str], quiet: bool) -> Any:
     """Java with its own log. The launcher waits for it, and fails when it ends early."""
     from pyspark.java_gateway import launch_gateway
+    from pyspark.logger import PySparkLogger
 
     if not quiet:
         return launch_gateway(_conf(settings))  # type: ignore[no-untyped-call]
+    for logger in QUERY_LOGGERS:
+        PySparkLogger.getLogger(logger).disabled = True
     global _log
     _log = JavaLog.fresh(java.cache() / "spark")
     options = settings.get("spark.driver.extraJavaOptions", "")

@@ -1,0 +1,139 @@
+"""What the pipelines on Spark share: the options, the session, and how they end.
+
+    @click.command(short_help="…")
+    @spark_options
+    def command(common: Common, …) -> None:
+        with common.spark() as spark, progress(spark, "replaying", quiet=common.quiet) as line:
+            …
+
+Nothing here loads Spark before the session is asked for, so help is there in a blink.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from octoloom.cli.broker_options import BOOTSTRAP, INTERRUPTED
+from octoloom.cli.options import DATA
+from octoloom.core.errors import UsageError
+from octoloom.runtime import cluster_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What was said about where the records are, where Spark is, and where the result goes."""
+
+    bootstrap_named: str | None
+    register: str | None
+    data: Path | None
+    master: str | None
+    cores: int | None
+    memory: str | None
+    out: Path | None
+    quiet: bool
+
+    @property
+    def bootstrap(self) -> str:
+        """Brokers to begin with: as named, through the register, of the cluster in --data, or where they always are."""
+        if self.bootstrap_named or self.register:
+            return self.bootstrap_named or self.register or ""
+        if self.data is not None:
+            return cluster_file.read(self.data).register
+        try:
+            return cluster_file.read(DATA).register
+        except UsageError:
+            return BOOTSTRAP
+
+    @contextlib.contextmanager
+    def spark(self, name: str = "octoloom", config: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+        """A session, which ends with the block. What Spark raises is told in a line; Ctrl-C ends the work."""
+        from octoloom.spark.failures import told
+        from octoloom.spark.session import session
+
+        with self._starting():
+            made = session(name, master=self.master, cores=self.cores, memory=self.memory, config=config)
+        try:
+            with told():
+                yield made
+        except KeyboardInterrupt:
+            with contextlib.suppress(Exception):
+                made.sparkContext.cancelAllJobs()
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        finally:
+            made.stop()
+
+    @contextlib.contextmanager
+    def _starting(self) -> Iterator[None]:
+        screen = Console(stderr=True, highlight=False)
+        if self.quiet or not screen.is_terminal:
+            yield
+            return
+        with screen.status(f"starting Spark on {self.master or 'this machine'}"):
+            yield
+
+
+OPTIONS = (
+    click.option(
+        "-b",
+        "--bootstrap",
+        "bootstrap_named",
+        envvar="OCTOLOOM_BOOTSTRAP",
+        show_envvar=True,
+        metavar="HOST:PORT,...",
+        help=f"One or more brokers, or the register.  [default: those of the cluster in --data, or {BOOTSTRAP}]",
+    ),
+    click.option("--register", metavar="HOST:PORT", help="Find the brokers through this register."),
+    click.option(
+        "--data",
+        type=click.Path(path_type=Path, file_okay=False),
+        help=f"The directory of a cluster that runs on this machine.  [default: {DATA}, if one runs there]",
+    ),
+    click.option(
+        "--master",
+        envvar="OCTOLOOM_SPARK_MASTER",
+        show_envvar=True,
+        metavar="URL",
+        help="Where Spark runs: local[2], or spark://host:7077 for a cluster.  [default: all cores of this machine]",
+    ),
+    click.option("--cores", type=click.IntRange(1, 10_000), help="Use at most so many cores."),
+    click.option(
+        "--memory", metavar="SIZE", help="The heap of each Java, such as 2g.  [default: a quarter of the memory]"
+    ),
+    click.option("-o", "--out", type=click.Path(path_type=Path), help="Where the result goes."),
+    click.option("-q", "--quiet", is_flag=True, help="Print the result and nothing else."),
+)
+
+
+def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that all pipelines share, which the command gets as one argument, `common`."""
+
+    @functools.wraps(command)
+    def with_common(
+        bootstrap_named: str | None,
+        register: str | None,
+        data: Path | None,
+        master: str | None,
+        cores: int | None,
+        memory: str | None,
+        out: Path | None,
+        quiet: bool,
+        **rest: Any,
+    ) -> Any:
+        common = Common(bootstrap_named, register, data, master, cores, memory, out, quiet)
+        return command(common=common, **rest)
+
+    wrapped: Callable[..., Any] = with_common
+    for option in reversed(OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
