@@ -225,6 +225,12 @@ def to_arrow(rows: Iterable[Row]) -> Any:
     )
 
 
+def to_frame(spark: Any, rows: Iterable[Row]) -> Any:
+    """A Spark DataFrame as the source gives it: each partition is one task's, in the order of its offsets."""
+    frame = spark.createDataFrame(to_arrow(rows))
+    return frame.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
+
+
 def produce(bootstrap: str, topic: str, rows: Iterable[Row], *, partitions: int = PARTITIONS) -> None:
     """Makes the topic, unless it is there, and writes the rows into their partitions, in order."""
     asyncio.run(_produce(bootstrap, topic, list(rows), partitions))
