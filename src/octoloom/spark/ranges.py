@@ -46,24 +46,25 @@ def between(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> list[Rang
 
 def limited(starts: Mapping[Place, int], ends: Mapping[Place, int], records_max: int) -> Offsets:
     """Ends that are at most `records_max` records away in all, or one record for each partition that has any."""
-    sizes = {place: max(end - starts.get(place, 0), 0) for place, end in ends.items()}
+    sizes = {place: end - starts.get(place, 0) for place, end in ends.items() if end > starts.get(place, 0)}
     total = sum(sizes.values())
     if total <= records_max:
         return dict(ends)
-    return {
-        place: starts.get(place, 0) + min(max(records_max * size // total, 1), size) if size else ends[place]
-        for place, size in sizes.items()
-    }
+    # Each has its first record; the rest is shared out.
+    rest, others = max(records_max - len(sizes), 0), max(total - len(sizes), 1)
+    nearer = {place: starts.get(place, 0) + 1 + rest * (size - 1) // others for place, size in sizes.items()}
+    return {**ends, **nearer}
 
 
 def split(ranges: Iterable[Range], partitions_min: int | None) -> list[Range]:
     """At least so many ranges, if there are as many records, with the same offsets in them."""
     whole = [each for each in ranges if each.size]
     total = sum(each.size for each in whole)
-    if not partitions_min or len(whole) >= partitions_min:
+    cuts = min(partitions_min or 0, total) - len(whole)
+    if cuts <= 0:
         return whole
-    parts = {each: min(max(partitions_min * each.size // total, 1), each.size) for each in whole}
-    missing = min(partitions_min, total) - sum(parts.values())
+    parts = {each: 1 + cuts * (each.size - 1) // (total - len(whole)) for each in whole}
+    missing = cuts + len(whole) - sum(parts.values())
     while missing > 0:
         # The range whose parts are the largest is cut once more: what rounding took away goes where it helps most.
         widest = max((each for each in whole if parts[each] < each.size), key=lambda each: each.size / parts[each])
