@@ -106,6 +106,7 @@ def _settings(name: str, master: str | None, cores: int | None, memory: str | No
         count = cores or masters.local_cores(master)
         settings["spark.sql.shuffle.partitions"] = str(max(count, 2))
         settings["spark.driver.memory"] = memory or _heap()
+        settings["spark.executor.heartbeatInterval"] = "2s"  # rows are counted with it, and people watch
     else:
         if memory is not None:
             settings["spark.executor.memory"] = memory
