@@ -19,7 +19,7 @@ MakeTopic = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from octoloom.spark.session import session
+    from octoloom.spark.sessions import session
 
     # Tests are over before Java's better compiler pays: without it they take half the time.
     config = {"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}

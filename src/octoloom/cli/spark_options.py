@@ -59,7 +59,7 @@ class Common:
     def spark(self, name: str = "octoloom", config: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
         """A session, which ends with the block. What Spark raises is told in a line; Ctrl-C ends the work."""
         from octoloom.spark.failures import told
-        from octoloom.spark.session import session
+        from octoloom.spark.sessions import session
 
         with self._starting():
             made = session(name, master=self.master, cores=self.cores, memory=self.memory, config=config)

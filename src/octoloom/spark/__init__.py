@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from octoloom.spark.operators import causal_order, dedupe, fold, total_order
-    from octoloom.spark.session import session
+    from octoloom.spark.sessions import session
 
 __all__ = ["causal_order", "dedupe", "fold", "session", "total_order"]
 
+# No module here has the name of a function: whoever loads a module puts it in the place of the function.
 _HOMES = {
     "causal_order": "octoloom.spark.operators",
     "dedupe": "octoloom.spark.operators",
     "fold": "octoloom.spark.operators",
-    "session": "octoloom.spark.session",
+    "session": "octoloom.spark.sessions",
     "total_order": "octoloom.spark.operators",
 }
 
