@@ -52,14 +52,13 @@ class OffsetsGone(OctoloomError):  # noqa: N818
     """Records from `wanted` on are not there, or not any more: `first` and `high` say what is."""
 
     def __init__(self, wanted: Range, first: int, high: int) -> None:
-        held = f"it holds offsets {first} to {high - 1}" if high > first else f"it is empty, the next offset is {high}"
-        why = (
-            "retention removed them" if wanted.start < first else "they were never written, or the topic was made anew"
-        )
+        asked = f"offsets {wanted.start} to {wanted.end - 1}" if wanted.size > 1 else f"offset {wanted.start}"
+        held = f"it holds {first} to {high - 1}" if high > first else f"it is empty, and {high} comes next"
+        why = "retention removed what is missing" if wanted.start < first else "it never had more, or was made anew"
         super().__init__(
-            f"offsets {wanted.start} to {wanted.end - 1} of topic {wanted.topic}, partition {wanted.partition}, "
-            f"are not all there: {held}; {why}. To go on with what is there set failOnDataLoss to false; "
-            "to begin again choose other startingOffsets (a stream needs a new checkpointLocation for that)"
+            f"{asked} of topic {wanted.topic}, partition {wanted.partition}, cannot be read: {held} ({why}). "
+            "To go on with what is there set failOnDataLoss to false; to begin anew choose other startingOffsets, "
+            "and for a stream another checkpointLocation"
         )
         self.wanted, self.first, self.high = wanted, first, high
 
