@@ -66,7 +66,7 @@ class LocalSegments(RawOrigin):
     def partitions(self, topic: str) -> list[int]:
         if self._behind is not None:
             return self._behind.partitions(topic)
-        number = self._number(topic)
+        number = self.number(topic)
         if number is None:
             text = f"there is no topic {topic} in {', '.join(self._directories)}"
             raise NotLocal(f"{text}: name other directories, or the brokers (kafka.bootstrap.servers)")
@@ -124,11 +124,12 @@ class LocalSegments(RawOrigin):
     def _replicas(self, place: Place) -> list[tuple[ReplicaFiles, int, int]]:
         """The replicas of a partition, each with its start and watermark, the highest first."""
         topic, partition = place
-        number = self._number(topic)
+        number = self.number(topic)
         found = [ReplicaFiles(folder) for _, *of, folder in self._folders(topic) if of == [number, partition]]
         return sorted(((each, *each.bounds()) for each in found), key=lambda one: (-one[2], one[1]))
 
-    def _number(self, topic: str) -> int | None:
+    def number(self, topic: str) -> int | None:
+        """What tells the topic from another of the same name; None if it is not here."""
         if topic not in self._numbers:
             if self._behind is not None:
                 self._numbers[topic] = self._behind.number(topic)
