@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from octoloom.wire.kafka.compression import CODECS
+from tests.clients.cluster import Cluster, until
 
 PATIENCE_S = 60.0
 QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None}
@@ -31,7 +33,8 @@ def write(
 ) -> None:
     """So many records per partition, of all kinds: keys and none, tombstones, headers and none, in every codec."""
     for number, codec in enumerate(codecs):
-        producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5, **QUIET})
+        settings = {"compression.type": codec, "linger.ms": 5, "batch.num.messages": 30}
+        producer = Producer({"bootstrap.servers": bootstrap, **settings, **QUIET})
         for partition, each in itertools.product(range(partitions), range(count)):
             name = f"{codec}-{each}"
             producer.produce(
@@ -53,7 +56,7 @@ def read(bootstrap: str, topic: str, partitions: int, count: int) -> list[Row]:
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
     rows: list[Row] = []
     while len(rows) < partitions * count:
-        found = consumer.consume(1000, PATIENCE_S)
+        found = consumer.consume(min(partitions * count - len(rows), 1000), PATIENCE_S)
         assert found, f"{len(rows)} of {partitions * count} records came"
         rows += [_row(message) for message in found]
     consumer.close()
@@ -91,3 +94,18 @@ def rows_of(tables: Iterable[Any]) -> list[Row]:
         for table in tables
         for one in table.to_pylist()
     )
+
+
+def kill_leader(brokers: Cluster, topic: str, partition: int = 0) -> int:
+    """Kills the broker that leads a partition, with -9, and tells our number of it."""
+    number = brokers.log.at(brokers.address_of_leader(topic, partition))
+    brokers.log.kill(number)
+    return number
+
+
+def revive(brokers: Cluster, number: int) -> None:
+    """Starts a broker again where it was, and waits until the others know."""
+    brokers.log.start(number)
+    brokers.log.brokers[number].await_ready()
+    admin = AdminClient({"bootstrap.servers": brokers.register, **QUIET})
+    until("the broker to be back", lambda: len(admin.list_topics(timeout=PATIENCE_S).brokers) == 3)

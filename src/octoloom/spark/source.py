@@ -35,6 +35,8 @@ from octoloom.spark.ranges import Range
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from octoloom.spark.local_segments import LocalSegments
+
 T = TypeVar("T")
 
 
@@ -90,7 +92,7 @@ def check_schema(schema: StructType, options: SourceOptions) -> None:
 def open_origin(options: SourceOptions) -> Origin:
     """Where the records come from: archive, files and brokers, as far as each was named, in this order."""
     brokers = Reader(options.bootstrap, timeout_ms=options.timeout_ms) if options.bootstrap else None
-    log: Origin | None = brokers
+    log: Reader | LocalSegments | None = brokers
     if options.paths:
         from octoloom.spark.local_segments import LocalSegments
 
