@@ -182,6 +182,21 @@ def doubled(records: list[JournalRecord], seed: int = 1, times: int = 5, run_max
     return out
 
 
+def troubled(seed: int = 1) -> tuple[list[JournalRecord], list[Play]]:
+    """A journal with all that a reader has to cope with: two lost chains, and heads that published things twice.
+
+    What space1 had lost was in the journal before its new generation began, and is void. What space2 had lost came
+    after that, too late. The records of each play are the history that counts.
+    """
+    plays = make_plays(spaces=3, events=240, seed=seed)
+    first, second, third = plays
+    lost = second.records[-2:]
+    before = [record for record in merged(plays) if not any(record is one for one in lost)]
+    starts = [first.begin_anew(lost=3), second.begin_anew(lost=2)]
+    after = heapq.merge(first.play(40), second.play(40), third.play(40), key=lambda record: record.at_ms)
+    return [*doubled(before, seed), *starts, *lost, *doubled(list(after), seed)], plays
+
+
 def to_kafka(record: JournalRecord) -> tuple[bytes, bytes, Headers]:
     """Key, value and headers."""
     return encode(record)
@@ -240,7 +255,8 @@ async def _produce(bootstrap: str, topic: str, rows: list[Row], partitions: int)
     async with LogClient(bootstrap) as client:
         known = await client.metadata()
         if topic not in known.topics:
-            await client.create_topic(topic, partitions)
+            # Kept for ever, as a link makes it: the times in it are of long ago.
+            await client.create_topic(topic, partitions, config={"retention.ms": "-1"})
         async with Producer(client, in_flight_max=1) as producer:
             for row in rows:
                 producer.send(

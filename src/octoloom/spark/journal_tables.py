@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from octoloom.core.errors import OctoloomError, UsageError
+from octoloom.core.errors import UsageError
 from octoloom.spark import failures
 from octoloom.spark.journal_columns import SCHEMAS, Columns
 from octoloom.spark.journal_files import Commit, JournalDirectory, TaskFiles, place_name
-from octoloom.spark.journal_rows import COLUMNS, DEAD_LETTER, BadJournal, Counts, JournalRows
-from octoloom.spark.failures import SparkFailed
+from octoloom.spark.journal_rows import COLUMNS, DEAD_LETTER, Counts, JournalRows
 from octoloom.wire.journal import TOPIC
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ FLUSH_ROWS = 65_536
 """So many rows wait in a task, at most a batch more, before they are written."""
 
 _REPORT = pa.schema({"report": pa.string()})
+TaskWork = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class TaskReport(msgspec.Struct):
@@ -125,22 +125,10 @@ def write_batch(
     return target.commit(commit, [Path(report.folder) for report in reports])
 
 
-def run_tasks(
-    frame: DataFrame, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-) -> list[TaskReport]:
-    try:
+def run_tasks(frame: DataFrame, work: TaskWork) -> list[TaskReport]:
+    with failures.told():
         found = frame.select(*COLUMNS).mapInArrow(work, "report string").collect()
-    except Exception as error:
-        raise told(error) from error
     return [msgspec.json.decode(row["report"], type=TaskReport) for row in found]
-
-
-def told(error: Exception) -> OctoloomError:
-    """The error of a query, in a line."""
-    if isinstance(error, OctoloomError):
-        return error
-    kind = BadJournal if BadJournal.__name__ in str(error) else SparkFailed
-    return kind(failures.short(error))
 
 
 def _twice(places: list[str]) -> str | None:
