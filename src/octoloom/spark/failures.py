@@ -42,9 +42,9 @@ def told() -> Iterator[None]:
 
 
 def as_ours(error: BaseException) -> OctoloomError:
-    name, text = _raised(str(error))
+    name, _ = _raised(str(error))
     kind = UsageError if name.startswith(OURS) and _is_usage(name) else SparkFailed
-    return kind(text or short(error))
+    return kind(short(error))
 
 
 def short(error: BaseException) -> str:

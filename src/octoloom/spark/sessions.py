@@ -46,6 +46,9 @@ QUERY_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """They print an error that is raised as well."""
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+AT_START = ("spark.app.name", "spark.driver.", "spark.jars", "spark.kubernetes.", "spark.master", "spark.yarn.")
+"""What Java has to know when it starts. It remembers them for as long as it lives, so the rest is told per session."""
+
 DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -70,21 +73,33 @@ def session(
     word about every setting. With `quiet=False` Spark logs to standard error as it likes.
     """
     try:
-        from pyspark.sql import SparkSession
+        import pyspark.sql  # noqa: F401
     except ImportError as error:
         raise UsageError(f"PySpark is not there ({error}): pip install 'octoloom[spark]'") from error
-    running = SparkSession.getActiveSession()
+    running = _running()
     if running is not None:
         _check_master(running, master)
-        return _with_source(running)
+        return _ready(running)
     settings = {**_settings(name, master, cores, memory), **(config or {})}
     _check(settings)
     try:
-        return _with_source(_started(settings, quiet))
+        return _ready(_started(settings, quiet))
     except OctoloomError:
         raise
     except Exception as error:
         raise SparkFailed(f"Spark did not start: {failures.short(error)}{_see_log()}") from error
+
+
+def _running() -> SparkSession | None:
+    """Of this thread or, since a process has only one Spark, of any other."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        found = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    return None if found.sparkContext._jsc is None else found
 
 
 def _check_master(running: SparkSession, master: str | None) -> None:
@@ -137,7 +152,7 @@ def _is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _started(settings: dict[str, str], quiet: bool) -> SparkSession:
+def _started(settings: Mapping[str, str], quiet: bool) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -147,20 +162,14 @@ def _started(settings: dict[str, str], quiet: bool) -> SparkSession:
         conf = SparkConf()
         for key, value in settings.items():
             conf.setIfMissing(key, value)
-        context = SparkContext(conf=conf)
+        SparkContext(conf=conf)
     else:
         with _environment(settings["spark.master"]):
             gateway = None
             if SparkContext._gateway is None:
                 gateway = _launched(settings, quiet)
-            context = SparkContext(conf=_conf(settings), gateway=gateway)
-    try:
-        if not is_local(str(context.master)):
-            context.addPyFile(str(shipping.sources()))
-        return SparkSession.builder.getOrCreate()
-    except BaseException:
-        context.stop()
-        raise
+            SparkContext(conf=_conf(settings), gateway=gateway)
+    return SparkSession.builder.getOrCreate()
 
 
 def _conf(settings: Mapping[str, str]) -> Any:
@@ -172,11 +181,12 @@ def _conf(settings: Mapping[str, str]) -> Any:
     return conf
 
 
-def _launched(settings: dict[str, str], quiet: bool) -> Any:
+def _launched(settings: Mapping[str, str], quiet: bool) -> Any:
     """Java with its own log. The launcher waits for it, and fails when it ends early."""
     from pyspark.java_gateway import launch_gateway
     from pyspark.logger import PySparkLogger
 
+    settings = {key: value for key, value in settings.items() if key.startswith(AT_START)}
     if not quiet:
         return launch_gateway(_conf(settings))  # type: ignore[no-untyped-call]
     for logger in QUERY_LOGGERS:
@@ -229,7 +239,11 @@ def _environment(master: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _with_source(spark: SparkSession) -> SparkSession:
+def _ready(spark: SparkSession) -> SparkSession:
+    """It knows the format, and executors elsewhere have our sources."""
+    context = spark.sparkContext
+    if not is_local(str(context.master)) and shipping.sources().name not in (context._python_includes or []):
+        context.addPyFile(str(shipping.sources()))
     if importlib.util.find_spec("octoloom.spark.source") is not None:
         from octoloom.spark.source import OctoloomSource
 
