@@ -14,7 +14,7 @@ settled as they fall due; what is set and what is not is their memory (`change_a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -69,10 +69,6 @@ class DeviceAudit:
 
     def is_settled(self, event: Event) -> bool:
         return event.chain_sequencer in self._chain
-
-    def goes_on(self, kills: Iterable[Kill]) -> bool:
-        """Whether these are settled right behind everything so far, as if nothing were missing."""
-        return min((kill.chain_sequencer for kill in kills), default=0) == self._chain.highest + 1
 
     def settle(self, kill: Kill, waiting: Mapping[int, Event]) -> tuple[str, str] | None:
         """`waiting` has the events that are known to be deferred, by their place in the chain."""

@@ -17,6 +17,7 @@ MEANINGS = {
     "two-partitions": "records of one space lie in two partitions, in no order",
     "version-missing": "a change was lost: the next version is not there",
     "version-forged": "a version has another number than its place says",
+    "version-misplaced": "two versions stand in the log in the wrong order",
     "version-forked": "a version comes again and says something else",
     "epoch-back": "a change was computed in an older view than the one before it",
     "start-missing": "a generation goes on with a space and does not say with what",

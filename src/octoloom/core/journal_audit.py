@@ -8,9 +8,11 @@ Records are read by the rules of `journal.py`, and more is asked of them than a 
 4. each change agrees with its events and with the space that it changes (`change_audit.py`);
 5. whatever a device was told is so (`acknowledged.py`).
 
-After a gap the state is not known until the next `start`; what does not need it is still checked. An audit can be saved
-between two records and go on elsewhere. All that it needs is kept: the space, and for each device which of its numbers
-were settled. Records that come again are compared with the last `DIGESTS_MAX` versions.
+A record whose number is not the next one is held until the one after it tells whether something is missing or the
+number is wrong. After a gap the state is not known until the next `start`; what does not need it is still checked.
+
+An audit can be saved between two records and go on elsewhere. All that it needs is kept: the space, and for each device
+which of its numbers were settled. Records that come again are compared with the last `DIGESTS_MAX` versions.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ _encode = msgspec.msgpack.Encoder().encode
 Place = tuple[int, int]
 """(partition, offset)"""
 NOWHERE: Place = (-1, -1)
+Held = tuple[int, JournalEntry, Place]
+"""(generation, entry, place)"""
 
 
 class SpaceVerdict(msgspec.Struct):
@@ -71,6 +75,7 @@ class _Saved(msgspec.Struct, array_like=True):
     epoch: int
     doubtful: bool
     digests: dict[int, bytes]
+    held: Held | None
     devices: SavedDevices
     verdict: SpaceVerdict
 
@@ -87,17 +92,17 @@ class SpaceAudit:
         self._doubtful = False
         """The state is not known: something before is missing."""
         self._digests: dict[int, bytes] = {}
+        self._held: Held | None = None
+        """A record whose number is not the next one. What follows it tells what it is."""
         self._devices = DeviceAudit()
         self._promises = Promises(told)
         self._verdict = SpaceVerdict(space)
         self.findings = Findings(space)
 
     def save(self) -> bytes:
-        snapshot = self._reader.space.snapshot()
-        generation, devices = self._reader.generation, self._devices.save()
-        return _encode(
-            _Saved(snapshot, generation, self._epoch, self._doubtful, self._digests, devices, self.verdict())
-        )
+        reader, devices = self._reader, self._devices.save()
+        known = (self._epoch, self._doubtful, self._digests, self._held, devices, self.verdict())
+        return _encode(_Saved(reader.space.snapshot(), reader.generation, *known))
 
     @classmethod
     def load(cls, saved: bytes) -> SpaceAudit:
@@ -105,7 +110,7 @@ class SpaceAudit:
         audit = cls(found.snapshot.space)
         audit._reader.space.restore(found.snapshot)
         audit._reader.generation, audit._epoch, audit._doubtful = found.generation, found.epoch, found.doubtful
-        audit._digests, audit._devices = found.digests, DeviceAudit(found.devices)
+        audit._digests, audit._held, audit._devices = found.digests, found.held, DeviceAudit(found.devices)
         audit._verdict = found.verdict
         audit.findings = Findings(found.snapshot.space, found.verdict.counts, found.verdict.findings)
         return audit
@@ -118,36 +123,94 @@ class SpaceAudit:
 
     def finish(self) -> SpaceVerdict:
         """There are no more records: what was told and is not there is lost."""
+        self._give_up_held()
         self._promises.finish(self.findings)
         return self.verdict()
 
     # Records.
 
     def read(self, generation: int, entry: JournalEntry, place: Place = NOWHERE) -> None:
-        reader, verdict = self._reader, self._verdict
-        verdict.records += 1
+        self._verdict.records += 1
+        reader = self._reader
         if generation < reader.generation:
-            verdict.again += 1
+            self._verdict.again += 1
             return
-        if generation == reader.generation and entry.version <= reader.space.version:
-            if not self._is_forged(entry):
-                self._compare_again(generation, entry, place)
-                return
-        elif entry.start is not None:
+        next_version = reader.space.version + 1
+        if generation == reader.generation and entry.version < next_version:
+            self._verdict.again += 1
+            known = self._digests.get(entry.version)
+            if known is not None and known != _digest(entry):
+                self._hold(generation, entry, place)
+            return
+        late = self._place_held(generation, entry) if self._held is not None else None
+        next_version = reader.space.version + 1
+        if entry.start is not None:
             self._begin(generation, entry.start, place)
             self._take(generation, entry)
-            return
-        assert entry.change is not None
-        self._check_number(generation, entry, place)
-        self._check_change(generation, reader.space.version + 1, entry.change, entry, place)
-        self._take(generation, _numbered(entry, reader.space.version + 1))
-        verdict.changes += 1
-        verdict.events += len(entry.events)
+        elif entry.version == next_version:
+            self._read_change(generation, entry, place)
+            if late is not None:
+                self._read_change(*late)
+        elif entry.version > next_version:
+            self._hold(generation, entry, place)
 
     def unreadable(self, text: str, place: Place) -> None:
         """A record that has this space's key, and cannot be read."""
         self._verdict.records += 1
         self.findings.add("unreadable", text, partition=place[0], offset=place[1])
+
+    def _hold(self, generation: int, entry: JournalEntry, place: Place) -> None:
+        self._give_up_held()
+        self._held = generation, entry, place
+
+    def _place_held(self, generation: int, entry: JournalEntry) -> Held | None:
+        """The next record tells what the one before it, which has a strange number, was meant to be.
+
+        It is read here, or answered if it comes after the next record.
+        """
+        assert self._held is not None
+        next_version = self._reader.space.version + 1
+        held_generation, held, place = self._held
+        is_change = held.change is not None and held_generation == generation and entry.start is None
+        if is_change and entry.version == next_version + 1:
+            text = f"this is version {next_version}, by its place, and calls itself {held.version}"
+            self._add("version-forged", text, generation, held.version, place)
+            self._held = None
+            self._read_change(generation, _numbered(held, next_version), place)
+        elif is_change and entry.version == next_version and held.version == next_version + 1:
+            text = f"version {held.version} stands in the log before version {next_version}"
+            self._add("version-misplaced", text, generation, held.version, place)
+            late, self._held = self._held, None
+            return late
+        else:
+            self._give_up_held()
+        return None
+
+    def _give_up_held(self) -> None:
+        """Nothing explains it: it says something else than is known, or what lies before it is missing."""
+        if self._held is None:
+            return
+        (generation, entry, place), self._held = self._held, None
+        space = self._reader.space
+        if entry.version <= space.version:
+            text = f"version {entry.version} comes again, and says something else than the first time"
+            self._add("version-forked", text, generation, entry.version, place)
+            return
+        text = f"version {entry.version} follows {space.version}"
+        self._add("version-missing", text, generation, entry.version, place)
+        self._doubtful = True
+        space.version = entry.version - 1
+        self._read_change(generation, entry, place)
+
+    def _read_change(self, generation: int, entry: JournalEntry, place: Place) -> None:
+        assert entry.change is not None
+        if generation > self._reader.generation and self._reader.generation:
+            text = f"generation {generation} goes on behind generation {self._reader.generation} without a start"
+            self._add("start-missing", text, generation, entry.version, place)
+        self._check_change(generation, entry.version, entry.change, entry, place)
+        self._take(generation, entry)
+        self._verdict.changes += 1
+        self._verdict.events += len(entry.events)
 
     def _take(self, generation: int, entry: JournalEntry) -> None:
         if generation != self._reader.generation:
@@ -157,38 +220,6 @@ class SpaceAudit:
         self._digests[entry.version] = _digest(entry)
         if len(self._digests) > DIGESTS_MAX:
             del self._digests[next(iter(self._digests))]
-
-    def _is_forged(self, entry: JournalEntry) -> bool:
-        """A number that was there, on a change that goes on behind everything that was settled."""
-        known = self._digests.get(entry.version)
-        return entry.change is not None and known != _digest(entry) and self._devices.goes_on(entry.change.kills)
-
-    def _compare_again(self, generation: int, entry: JournalEntry, place: Place) -> None:
-        self._verdict.again += 1
-        known = self._digests.get(entry.version)
-        if known is not None and known != _digest(entry):
-            text = f"version {entry.version} comes again, and says something else than the first time"
-            self._add("version-forked", text, generation, entry.version, place)
-
-    def _check_number(self, generation: int, entry: JournalEntry, place: Place) -> None:
-        space = self._reader.space
-        assert entry.change is not None
-        if generation > self._reader.generation and space.version:
-            text = f"generation {generation} goes on behind generation {self._reader.generation} without a start"
-            self._add("start-missing", text, generation, entry.version, place)
-        if entry.version == space.version + 1:
-            return
-        if self._devices.goes_on(entry.change.kills):
-            text = (
-                f"this is version {space.version + 1}, by the events that it settles, and calls itself {entry.version}"
-            )
-            self._add("version-forged", text, generation, entry.version, place)
-            return
-        self._add(
-            "version-missing", f"version {entry.version} follows {space.version}", generation, entry.version, place
-        )
-        self._doubtful = True
-        space.version = entry.version - 1
 
     # Generations.
 
