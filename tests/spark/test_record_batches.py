@@ -127,6 +127,9 @@ def test_long_batches_of_all_kinds_of_lengths_are_walked_and_jumped_over() -> No
         same = [Record(0, NOW + number, b"%08d" % number, b"v" * 100) for number in range(size)]
         mixed = [Record(0, NOW + dice.randrange(99), dice.randbytes(dice.randrange(20)), None) for _ in range(size)]
         log += [(same, "none", 0), (mixed, "none", 0), (same + mixed + same, "lz4", 0)]
+    # Lengths that differ in their second or their third byte alone.
+    for sizes in ((100, 164), (10_000, 10_000 + (1 << 13))):
+        log.append(([Record(0, NOW, None, b"v" * size) for size in sizes for _ in range(64)], "none", 0))
     raw = b"".join(log_of(log, 0))
     assert rows(decode([raw], "t", 0)) == read_fetched(raw, 0)[0]
 
@@ -236,22 +239,32 @@ def batch_with(payload: bytes, count: int = 1) -> bytes:
 @pytest.mark.parametrize(
     ("payload", "says"),
     [
-        (b"\x0e\x00\x00\x00\x01\x01\x00", "where the next one begins, or its batch ends"),
+        (b"\x0e\x00\x00\x00\x01\x01\x00", "where the next one begins, or its batch ends|a record of -1 bytes"),
         (b"\x0a\x00\x00\x00\x01\x01\x00", "where the next one begins, or its batch ends"),
         (b"\x0c\x00\x00\x00\x01\x01\x00\x00", "where the next one begins, or its batch ends"),
         (b"\x0c\x00\x00\x00\x01\x02\x00", "where its fields do"),
         (b"\x0e\x00\x00\x00\x01\xfe\x7f\x00", "8191 bytes are in no record"),
         (b"\x0c\x00\x00\x00\x01\x01\x01", "a negative number of headers"),
         (b"\x0c\x00\x00\x00\x01\x01\x02", "more headers than it has room for"),
-        (b"\x10\x00\x00\x00\x01\x01\x02\x01\x01", "a name of -1 bytes"),
+        (b"\x10\x00\x00\x00\x01\x01\x02\x01\x01", "a header with a name of"),
+        (b"\x12\x00\x00\x00\x01\x01\x02\x00\xfe\x7f", "8191 bytes are in no header|end with its last header"),
         (b"\x12\x00\x00\x00\x01\x01\x02\x00\x01\x00", "end with its last header"),
         (b"\x0c\x00\x00", "1 records in 3 bytes"),
         (b"\xff" * 12, "a number of more than 10 bytes"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_said(payload: bytes, says: str) -> None:
-    with pytest.raises(CorruptBatch, match=says):
-        decode([batch_with(payload)], "t", 0)
+@pytest.mark.parametrize("count", [1, 20])
+def test_what_is_wrong_with_a_record_is_said(payload: bytes, says: str, count: int) -> None:
+    with pytest.raises(CorruptBatch, match=says.replace("1 records in 3", f"{count} records in {3 * count}")):
+        decode([batch_with(payload * count, count)], "t", 0)
+
+
+def test_headers_that_nobody_asks_for_lie_within_their_record() -> None:
+    good = build_batch([Record(0, NOW, None, b"v", (("h", None),))])
+    beyond = b"\x0c\x00\x00\x00\x01\x02\x00"
+    assert decode([good], "t", 0, columns=["value"])["value"].to_pylist() == [b"v"]
+    with pytest.raises(CorruptBatch, match="where its fields do"):
+        decode([batch_with(beyond + good[HEADER_SIZE:], 2)], "t", 0, columns=["value"])
 
 
 def test_sizes_that_come_back_by_overflow_are_refused() -> None:
@@ -266,9 +279,9 @@ def test_timestamps_that_microseconds_cannot_hold_become_the_nearest_they_can() 
     batch = build_batch([Record(0, stamp, None, b"") for stamp in ((1 << 63) - 1, 0, NOW, -1)])
     micros = decode([batch], "t", 0)["timestamp"].cast(pa.int64()).to_pylist()
     assert micros == [((1 << 63) - 1) // 1000 * 1000, 0, NOW * 1000, -1000]
-    later = bytearray(batch_with(varint(15) + b"\x00" + varint((1 << 63) - 1) + b"\x00\x01\x01\x00"))
+    later = [varint(len(far) + 5) + b"\x00" + far + b"\x00\x01\x01\x00" for far in (varint(0), varint((1 << 63) - 1))]
     with pytest.raises(CorruptBatch, match="more than 64 bits"):
-        decode([mended(later)], "t", 0)
+        decode([batch_with(b"".join(later), 2)], "t", 0)
 
 
 def test_a_header_name_of_another_encoding_does_not_hold_up_the_partition() -> None:

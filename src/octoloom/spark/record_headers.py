@@ -65,11 +65,11 @@ def _edges(raw: bytes, data: Bytes, counts: Integers, starts: Integers, ends: In
         places = firsts[going] + done
         sizes, names = varints.read(data, positions)
         if sizes.min() < 0 or sizes.max() > data.size:
-            raise CorruptBatch("a header with a name of no possible size")
+            raise CorruptBatch("a header with a name of more bytes than there are, or less than none")
         name_ends = names + sizes
         sizes, values = varints.read(data, name_ends)
         if sizes.max() > data.size:
-            raise CorruptBatch("a header with a value of no possible size")
+            raise CorruptBatch(f"{sizes.max()} bytes are in no header here")
         positions = values + np.maximum(sizes, 0)
         edges[:, places] = names, name_ends, values, np.where(sizes < 0, -1, positions)
         through = counts[going] == done + 1
