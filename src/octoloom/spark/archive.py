@@ -166,15 +166,21 @@ class Archive:
 
     def _from_log(self, piece: Range, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What no file has. If the log does not have it either, reading can go on where the next file begins."""
+        start, first, high = piece.start, piece.end, self._archived_end(piece)
         if self._log is None:
-            raise OffsetsGone(Range(*piece.place, piece.start, wanted.end), piece.end, piece.end)
+            raise OffsetsGone(Range(*piece.place, start, wanted.end), first, high)
         try:
             yield from self._log.rows(piece, columns)
         except OffsetsGone as gone:
             start = gone.wanted.start
-            first = min(gone.first, piece.end) if start < gone.first else piece.end
-            high = max(gone.high, piece.end)
-            raise OffsetsGone(Range(*piece.place, start, wanted.end), first, high) from gone
+            first = min(gone.first, first) if start < gone.first else first
+            raise OffsetsGone(Range(*piece.place, start, wanted.end), first, max(gone.high, high)) from gone
+
+    def _archived_end(self, piece: Range) -> int:
+        """The end of the last file, if that is not before this piece."""
+        manifest = self.manifest(piece.topic)
+        archived = manifest.bounds(piece.partition) if manifest is not None else None
+        return max(piece.end, archived[1] if archived is not None else 0)
 
 
 def check_same(manifest: Manifest, number: int | None, directory: str) -> None:
