@@ -18,7 +18,16 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from octoloom.core.findings import Finding, Findings
-from octoloom.core.stay_audit import Pasts, Wrong, cause_wrongs, double_wrongs, origin_wrongs, pasts_of, sequence_wrongs
+from octoloom.core.stay_audit import (
+    Pasts,
+    Wrong,
+    cause_wrongs,
+    double_wrongs,
+    origin_wrongs,
+    own_wrongs,
+    pasts_of,
+    sequence_wrongs,
+)
 from octoloom.core.steps import Step
 from octoloom.core.traces import MemberTrace, Message, Stay, traces_of
 
@@ -132,6 +141,7 @@ class GroupAudit:
         yield from sequence_wrongs(stay)
         yield from cause_wrongs(stay, pasts)
         yield from origin_wrongs(stay, sends)
+        yield from own_wrongs(stay)
 
     # All together.
 
@@ -180,7 +190,9 @@ class GroupAudit:
             text = f"{text}, and {longest.member} has {there[0]}:{there[1]}"
             if here in right[differs:] and there in mine[differs:]:
                 self._add(stay.member, stay.epoch, ("order-differs", text, here))
-            elif not stay.then and there not in mine:
+            elif there not in mine and not any(
+                each.then == stay.then for each in stays if each is not stay and stay.then
+            ):
                 self._add(stay.member, stay.epoch, ("lost-at-member", text, there))
 
 

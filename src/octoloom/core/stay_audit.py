@@ -82,8 +82,21 @@ def origin_wrongs(stay: Stay, sends: Mapping[tuple[int, str], Mapping[Message, N
         caster = stay.members[0] if stay.is_total and stay.members else step.sender
         sent = sends.get((stay.epoch, caster))
         message = step.sender, step.number
-        if step.name == names.DELIVERED and sent is not None and message not in sent:
+        if step.name != names.DELIVERED or sent is None or message in sent:
+            continue
+        views = [epoch for (epoch, member), others in sends.items() if member == caster and message in others]
+        if views:
+            yield "view-misplaced", f"{_told(message)} is of view {views[0]}, and comes in view {stay.epoch}", message
+        else:
             yield "never-sent", f"nobody sent {_told(message)} in view {stay.epoch}", message
+
+
+def own_wrongs(stay: Stay) -> Iterator[Wrong]:
+    """A coordinator that has gone on has had all that it has ordered."""
+    if stay.is_total and stay.whole and stay.then and stay.members[:1] == [stay.member]:
+        had = stay.had()
+        for message in [each for each in stay.ordered if each not in had]:
+            yield "lost-at-member", f"{_told(message)} was ordered here in view {stay.epoch}, and did not come", message
 
 
 def double_wrongs(trace: MemberTrace) -> Iterator[tuple[int, Wrong]]:
