@@ -8,6 +8,7 @@ import click
 
 from octoloom.cli.broker_options import bootstrap_option, run
 from octoloom.cli.options import json_option
+from octoloom.cli.topic_archive import archive
 from octoloom.cli.topic_consume import consume
 from octoloom.cli.topic_produce import produce
 from octoloom.cli.topic_watch import watch_topics
@@ -25,11 +26,13 @@ def command() -> None:
       echo hello | octoloom topic produce journal
       octoloom topic consume journal -e
       octoloom topic describe journal --watch
+      octoloom topic archive journal /data/archive
     """
 
 
 command.add_command(produce)
 command.add_command(consume)
+command.add_command(archive)
 
 
 @command.command(short_help="Make a topic.")

@@ -105,6 +105,14 @@ class Manifest(msgspec.Struct, frozen=True):
         files = self.of(partition)
         return (files[0].first, files[-1].end) if files else None
 
+    def runs(self, partition: int) -> list[tuple[int, int]]:
+        """What is archived, as few ranges of offsets without a gap."""
+        runs: list[tuple[int, int]] = []
+        for file in self.of(partition):
+            begins = runs.pop()[0] if runs and runs[-1][1] == file.first else file.first
+            runs.append((begins, file.end))
+        return runs
+
     def pieces(self, partition: int, start: int, end: int) -> list[Piece]:
         """The range, cut where files begin and end."""
         pieces, position = [], start

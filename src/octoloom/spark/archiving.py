@@ -90,6 +90,10 @@ class ArchiveReport:
     def bytes(self) -> int:
         return sum(each.bytes for each in self.partitions)
 
+    @property
+    def lost(self) -> int:
+        return sum(each.lost for each in self.partitions)
+
 
 OnProgress = Callable[[ArchiveReport], None]
 
@@ -191,7 +195,7 @@ class Archiver:
                 for part in report.partitions:
                     for _ in self._archive(part):
                         show()
-            except OctoloomError:
+            except (OctoloomError, KeyboardInterrupt):
                 self._commit()
                 raise
             self._commit()
