@@ -97,6 +97,11 @@ class Device(Follower):
         return Sending(ticket, future)
 
     @property
+    def next_number(self) -> int:
+        """The number that this device's next event gets, as far as it and the chain know while it is connected."""
+        return self._driver.core.next_sequencer
+
+    @property
     def pending(self) -> list[PendingEvent]:
         """What this device did and the chain has not settled, in order."""
         return self._driver.core.unsettled()
