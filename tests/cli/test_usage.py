@@ -17,6 +17,7 @@ SUBCOMMANDS = [
     *(["chain", name] for name in ("show", "kill", "update")),
     *(["topic", name] for name in ("create", "list", "describe", "delete", "produce", "consume")),
     *(["group", name] for name in ("chat", "list", "trace")),
+    ["spark", "run"],
     *(["simulate", name] for name in ("chain", "log", "consumers", "group")),
 ]
 
@@ -120,7 +121,7 @@ def test_the_doctor_looks_at_the_brokers_ports_and_says_what_kcat_is_for(
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         monkeypatch.setattr("octoloom.cli.doctor.PORTS", {port: "Kafka clients"})
-        monkeypatch.setattr("octoloom.cli.doctor.shutil.which", lambda _: None)
+        monkeypatch.setattr("octoloom.cli.doctor.shutil.which", lambda *_, **__: None)
         result = run("doctor", "--data", str(tmp_path))
     assert result.exit_code == 0
     assert f"low      port {port}" in result.output

@@ -10,11 +10,12 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from octoloom.cli.doctor_spark import examine_spark
+from octoloom.cli.finding import Finding
 from octoloom.cli.options import data_option
 from octoloom.cli.screen import console
 
@@ -22,16 +23,6 @@ PYTHON = (3, 11)
 PACKAGES = ("click", "cramjam", "crc32c", "kio", "msgspec", "picows", "psutil", "rich", "uvloop")
 FILES_WANTED = 8192
 PORTS = {7070: "the register", 7080: "devices", 9092: "Kafka clients", 9093: "Kafka clients", 9094: "Kafka clients"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    what: str
-    ok: bool
-    detail: str
-    fix: str = ""
-    needed: bool = True
-    """Whether nothing works without it; otherwise it is a limit that some will never meet."""
 
 
 @click.command(short_help="Say what is missing on this machine.")
@@ -67,6 +58,7 @@ def examine(data: Path) -> Iterator[Finding]:
     yield _data(data)
     for port, purpose in PORTS.items():
         yield _port(port, purpose)
+    yield from examine_spark()
     yield _kcat()
 
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,21 +60,23 @@ class Common:
 
     @contextlib.contextmanager
     def spark(self, name: str = "octoloom", config: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-        """A session, which ends with the block. What Spark raises is told in a line; Ctrl-C ends the work."""
+        """A session, which ends with the block if it began with it. What Spark raises is told in a line."""
         from octoloom.spark.failures import told
-        from octoloom.spark.sessions import session
+        from octoloom.spark.sessions import running, session
 
+        begins = running() is None
         with self._starting():
             made = session(name, master=self.master, cores=self.cores, memory=self.memory, config=config)
         try:
-            with told():
+            with _interruptible(), told():
                 yield made
         except KeyboardInterrupt:
             with contextlib.suppress(Exception):
                 made.sparkContext.cancelAllJobs()
             raise click.exceptions.Exit(INTERRUPTED) from None
         finally:
-            made.stop()
+            if begins:
+                made.stop()
 
     @contextlib.contextmanager
     def _starting(self) -> Iterator[None]:
@@ -81,6 +86,25 @@ class Common:
             return
         with screen.status(f"starting Spark on {self.master or 'this machine'}"):
             yield
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, and no more: PySpark's own handler calls Java while a call is under way, and prints pages."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler) if is_main else None
+    logging.getLogger().addFilter(_is_not_py4j)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeFilter(_is_not_py4j)
+        if is_main:
+            signal.signal(signal.SIGINT, before)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    """What it complains about is raised as well."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 OPTIONS = (

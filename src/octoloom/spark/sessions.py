@@ -76,10 +76,10 @@ def session(
         import pyspark.sql  # noqa: F401
     except ImportError as error:
         raise UsageError(f"PySpark is not there ({error}): pip install 'octoloom[spark]'") from error
-    running = _running()
-    if running is not None:
-        _check_master(running, master)
-        return _ready(running)
+    found = running()
+    if found is not None:
+        _check_master(found, master)
+        return _ready(found)
     settings = {**_settings(name, master, cores, memory), **(config or {})}
     _check(settings)
     try:
@@ -90,8 +90,8 @@ def session(
         raise SparkFailed(f"Spark did not start: {failures.short(error)}{_see_log()}") from error
 
 
-def _running() -> SparkSession | None:
-    """Of this thread or, since a process has only one Spark, of any other."""
+def running() -> SparkSession | None:
+    """The session of this process: of this thread or, since a process has only one Spark, of any other."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -102,8 +102,8 @@ def _running() -> SparkSession | None:
     return None if found.sparkContext._jsc is None else found
 
 
-def _check_master(running: SparkSession, master: str | None) -> None:
-    current = running.sparkContext.master
+def _check_master(found: SparkSession, master: str | None) -> None:
+    current = found.sparkContext.master
     if master is not None and master != current:
         raise UsageError(f"this process has a session on {current} already: stop() it before one on {master} is begun")
 
