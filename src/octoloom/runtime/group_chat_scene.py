@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from octoloom.core.errors import UsageError
 from octoloom.runtime.causal_proof import Chat
@@ -19,13 +20,15 @@ LATE, SLOW = "ada", "cathy"
 CHAT_S = 30.0
 
 
-async def chat(register: str, order: str, late_ms: int, tell: Callable[[str], None]) -> Chat:
+async def chat(register: str, order: str, late_ms: int, tell: Callable[[str], None], trace: Path | None = None) -> Chat:
     """Has them join a group in this order, chat, and leave. What the slow one reads is told as it reads it."""
     try:
         async with asyncio.timeout(CHAT_S), AsyncExitStack() as stack:
             rooms = {}
             for name in (LATE, "bob", SLOW):
-                place = Group.join(f"chat-{order}", name=name, register=register, order=order, timeout_s=CHAT_S)
+                place = Group.join(
+                    f"chat-{order}", name=name, register=register, order=order, timeout_s=CHAT_S, trace=trace
+                )
                 rooms[name] = await stack.enter_async_context(place)
             while any(len(room.members) < len(rooms) for room in rooms.values()):
                 await asyncio.sleep(0.01)

@@ -57,6 +57,8 @@ class Speaking(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     lost: float = 0.0
     """The share of its datagrams that are lost, for tests."""
+    trace: str = ""
+    """Where it writes down the steps of its algorithms, if it shall."""
 
 
 def now_ms() -> float:
@@ -89,7 +91,7 @@ class Speaker:
             return 0
         room = Group.join(
             speaking.group, name=speaking.name, register=speaking.register, order=speaking.order, host=speaking.host,
-            transport=speaking.transport, timeout_s=JOIN_S, loss=self._loss,
+            transport=speaking.transport, timeout_s=JOIN_S, loss=self._loss, trace=speaking.trace or None,
         )  # fmt: skip
         with Path(speaking.file).open("ab") as self._file:
             async with room:

@@ -52,15 +52,18 @@ class GroupStage:
 
     async def load(self) -> None:
         """Starts the members of the group in total order. They do not join yet."""
-        for name in NAMES:
-            self._file(name).unlink(missing_ok=True)
+        for path in [*map(self._file, NAMES), *self.traces()]:
+            path.unlink(missing_ok=True)
+        self._trace("crew").parent.mkdir(exist_ok=True)
         loads = await asyncio.gather(*(self._load(name) for name in NAMES), return_exceptions=True)
         for failed in [load for load in loads if isinstance(load, BaseException)]:
             raise failed
 
     async def _load(self, name: str) -> None:
         # So little that it slows down nobody, and so much that every moment is in the midst of it.
-        speaking = Speaking("crew", name, self._register, str(self._file(name)), count=1, burst=4, pause_ms=20.0)
+        speaking = Speaking(
+            "crew", name, self._register, str(self._file(name)), 1, burst=4, trace=str(self._trace("crew"))
+        )
         log = self._data / "logs" / f"member-{name}.log"
         arguments = [msgspec.json.encode(speaking).decode()]
         self._speakers[name] = await Child.start(name, arguments, log, module="octoloom.runtime.group_speaker")
@@ -71,7 +74,7 @@ class GroupStage:
     # A chat.
 
     async def chat(self, order: str) -> Chat:
-        done = await chat(self._register, order, LATE_MS, self._news)
+        done = await chat(self._register, order, LATE_MS, self._news, self._trace(f"chat-{order}"))
         self._chats.append(done)
         return done
 
@@ -141,6 +144,13 @@ class GroupStage:
 
     def _file(self, name: str) -> Path:
         return self._data / f"member-{name}.lines"
+
+    def traces(self) -> list[Path]:
+        """What the groups' members wrote down about their algorithms, a file for each group."""
+        return sorted(self._trace("").parent.glob("*.steps"))
+
+    def _trace(self, group: str) -> Path:
+        return self._data / "traces" / f"{group}.steps"
 
     def _lines(self, name: str) -> list[Line]:
         """All that it wrote down, but for how the group came together."""
