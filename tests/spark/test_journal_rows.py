@@ -82,6 +82,18 @@ def test_what_is_saved_is_enough_to_go_on() -> None:
     assert found == expected
 
 
+def test_a_part_of_a_journal() -> None:
+    rows = [row for row in to_rows(troubled()[0]) if row.key == b"space3"]
+    whole = JournalRows(FAIL)
+    expected = [one.place for batch in to_arrow(rows).to_batches() for one in whole.take(batch) if one.tag.version > 20]
+    late = [row for row in rows if row.offset >= expected[0].offset]
+    part = JournalRows(FAIL, anywhere=True)
+    assert [one.place for batch in to_arrow(late).to_batches() for one in part.take(batch)][: len(expected)] == expected
+    strict = JournalRows()
+    assert [one for batch in to_arrow(late).to_batches() for one in strict.take(batch)] == []
+    assert strict.counts.dead == len(late)
+
+
 def test_each_bad_row_is_told_and_the_next_version_is_taken_all_the_same() -> None:
     rows = [row for row in to_rows(troubled()[0]) if row.key == b"space3"]
     at = 20

@@ -100,13 +100,23 @@ class Void(NamedTuple):
 
 
 class JournalRows:
-    """The spaces of one task. What `save` gives of a partition is what `saved` is asked for in the next batch."""
+    """The spaces of one task. What `save` gives of a partition is what `saved` is asked for in the next batch.
 
-    def __init__(self, on_error: str = DEAD_LETTER, saved: Callable[[str, int], bytes | None] | None = None) -> None:
+    With `anywhere` the history of a space may begin with any version: for a part of the journal.
+    """
+
+    def __init__(
+        self,
+        on_error: str = DEAD_LETTER,
+        saved: Callable[[str, int], bytes | None] | None = None,
+        *,
+        anywhere: bool = False,
+    ) -> None:
         if on_error not in ON_ERROR:
             raise UsageError(f"on_error is one of {', '.join(ON_ERROR)}, not {on_error!r}")
         self.fails = on_error == FAIL
         self._saved = saved
+        self._anywhere = anywhere
         self.seen: dict[tuple[str, int], Seen] = {}
         """Of each partition of a topic. A space that is in two of them has a gap in one: nobody knows their order."""
         self.counts = Counts()
@@ -151,7 +161,7 @@ class JournalRows:
         seen = self.seen.get(place[:2])
         if seen is None:
             seen = self._begin(place.topic, place.partition)
-        generation, version = seen.get(space, (0, 0))
+        generation, version = seen.get(space) or self._before_first(tag)
         if tag.generation < generation:
             self.counts.late += 1
             return None
@@ -168,6 +178,9 @@ class JournalRows:
         seen[space] = tag.generation, tag.version
         self.counts.taken += 1
         return taken
+
+    def _before_first(self, tag: Tag) -> tuple[int, int]:
+        return (tag.generation, tag.version - 1) if self._anywhere and tag.kind == CHANGE else (0, 0)
 
     def _bury(self, dead: Dead) -> None:
         if self.fails:

@@ -63,18 +63,19 @@ def table(frame: DataFrame, name: str, *, on_error: str = DEAD_LETTER) -> DataFr
     """The rows of one table, computed as they are asked for.
 
     Versions that a later generation voids are still among them: those are only known when all is read. `write_tables`
-    takes them out.
+    takes them out. Of a stream each batch is read by itself, so what was published twice may come twice:
+    `follow_tables` has each once.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     if name not in SCHEMAS:
         raise UsageError(f"there is no table {name!r}: choose one of {', '.join(SCHEMAS)}")
-    work = partial(_rows_of, name=name, on_error=on_error)
+    work = partial(_rows_of, name=name, on_error=on_error, anywhere=frame.isStreaming)
     return frame.select(*COLUMNS).mapInArrow(work, from_arrow_schema(SCHEMAS[name]))
 
 
-def _rows_of(batches: Iterable[pa.RecordBatch], name: str, on_error: str) -> Iterator[pa.RecordBatch]:
-    rows, columns = JournalRows(on_error), Columns([name])
+def _rows_of(batches: Iterable[pa.RecordBatch], name: str, on_error: str, anywhere: bool) -> Iterator[pa.RecordBatch]:
+    rows, columns = JournalRows(on_error, anywhere=anywhere), Columns([name])
     for batch in batches:
         _gather(rows, columns, batch)
         yield from columns.take().values()
