@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from octoloom.spark.fetching import OffsetsGone, RawOrigin, Reader, sliced, whol
 from octoloom.spark.ranges import Range
 from octoloom.wire.kafka.batches import Buffer, read_header
 from octoloom.wire.kafka.records import Record, build_batch
-from tests.clients.cluster import Cluster
+from tests.clients.cluster import Cluster, until
 from tests.spark.conftest import MakeTopic
 from tests.spark.kafka_rows import PATIENCE_S, QUIET, kill_leader, read, revive, rows_of, write
 
@@ -112,7 +113,9 @@ def test_a_reader_waits_for_nobody_who_looked_away(bootstrap: str, topic: MakeTo
     with Reader(bootstrap, fetch_bytes=4000) as reader:
         rows = reader.raw(name, 0, 0, 2000)
         next(rows)
+        assert asyncio.all_tasks(reader._loop)
         rows.close()  # type: ignore[attr-defined]  # it is a generator
+        until("the fetching to end", lambda: not asyncio.all_tasks(reader._loop))
     assert "octoloom-fetching" not in [thread.name for thread in threading.enumerate() if thread.is_alive()]
     reader.close()
 
@@ -120,7 +123,7 @@ def test_a_reader_waits_for_nobody_who_looked_away(bootstrap: str, topic: MakeTo
 def test_nobody_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-    with Reader(f"127.0.0.1:{port}", timeout_ms=300) as reader, pytest.raises(Unreachable, match="no broker answers"):
+    with Reader(f"127.0.0.1:{port}", first_ms=300) as reader, pytest.raises(Unreachable, match="no broker answers"):
         reader.topics()
 
 

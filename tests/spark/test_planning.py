@@ -127,6 +127,13 @@ def test_a_checkpoint_beyond_the_target_stays_where_it_is() -> None:
     assert plan.next({A: 33, B: 20}, None) == {A: 33, B: 20}
 
 
+def test_retention_takes_all_up_to_the_target() -> None:
+    plan = StreamPlan(log(), options(failOnDataLoss="false"))
+    plan.target = {A: 4, B: 20}
+    assert plan.next({A: 2, B: 20}, 10) == {A: 4, B: 20}
+    assert plan.next({A: 4, B: 20}, 10) == {A: 4, B: 20}
+
+
 def test_retention_takes_what_a_stream_has_not_read(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(OffsetsGone, match=r"offsets 2 to 39 of topic moves, partition 0.*it holds 5 to 39 \(retention"):
         StreamPlan(log(), options()).next({A: 2, B: 0}, None)

@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 TIMEOUT_MS = 60_000
 """How long the brokers may be away before a read fails: longer than they take to choose a new leader."""
+FIRST_MS = 10_000
+"""How long brokers may be silent that have never answered: most likely the address is wrong."""
 FETCH_BYTES = 4 * 1024 * 1024
 AHEAD_MAX = 2
 """Answers that wait for the caller to come back."""
@@ -138,8 +140,16 @@ def sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 class Reader(RawOrigin):
     """Reads from the brokers, wherever their leaders are. Use it as a context manager, or `close` it."""
 
-    def __init__(self, bootstrap: str, *, timeout_ms: int = TIMEOUT_MS, fetch_bytes: int = FETCH_BYTES) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        timeout_ms: int = TIMEOUT_MS,
+        first_ms: int = FIRST_MS,
+        fetch_bytes: int = FETCH_BYTES,
+    ) -> None:
         self._client = LogClient(bootstrap, "octoloom-spark", timeout_ms)
+        self._patience_ms = min(first_ms, timeout_ms)
         self._fetch_bytes = fetch_bytes
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="octoloom-fetching", daemon=True)
@@ -185,7 +195,8 @@ class Reader(RawOrigin):
         return found.partitions
 
     async def _metadata(self, topics: Sequence[str] | None) -> dict[str, Topic]:
-        said = await self._client.patiently(lambda _stale: self._client.metadata(topics), None)
+        said = await self._client.patiently(lambda _stale: self._client.metadata(topics), self._patience_ms)
+        self._patience_ms = self._client.timeout_ms
         return said.topics
 
     def number(self, topic: str) -> int:

@@ -114,7 +114,7 @@ class StreamPlan:
             if start < first or start > high:
                 lost(OffsetsGone(Range(*place, start, max(end, start + 1)), first, high), self._options)
             begins[place] = first if start > high else max(start, first)
-            ends[place] = max(end, first) if start < first else end
+            ends[place] = end
         return limited(begins, ends, records_max) if records_max else ends
 
     def _bounds(self) -> dict[Place, tuple[int, int]]:

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from octoloom.core.errors import UsageError
 from octoloom.runtime.log_errors import LogError
-from octoloom.spark.fetching import Origin, Reader
+from octoloom.spark.fetching import FIRST_MS, Origin, Reader
 from octoloom.spark.offsets import Saved, restored, saved
 from octoloom.spark.options import SourceOptions, source_options
 from octoloom.spark.planning import StreamPlan, plan_batch, rows_of
@@ -89,9 +89,11 @@ def check_schema(schema: StructType, options: SourceOptions) -> None:
         )
 
 
-def open_origin(options: SourceOptions) -> Origin:
+def open_origin(options: SourceOptions, first_ms: int = FIRST_MS) -> Origin:
     """Where the records come from: archive, files and brokers, as far as each was named, in this order."""
-    brokers = Reader(options.bootstrap, timeout_ms=options.timeout_ms) if options.bootstrap else None
+    brokers = None
+    if options.bootstrap:
+        brokers = Reader(options.bootstrap, timeout_ms=options.timeout_ms, first_ms=first_ms)
     log: Reader | LocalSegments | None = brokers
     if options.paths:
         from octoloom.spark.local_segments import LocalSegments
@@ -111,7 +113,8 @@ def read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.Recor
     # Where there is nothing to read, Spark makes up a partition without a value.
     if not isinstance(wanted, Range):
         return
-    origin = open_origin(options)
+    # The planner has met the brokers, so they are worth waiting for.
+    origin = open_origin(options, first_ms=options.timeout_ms)
     try:
         yield from rows_of(origin, wanted, options)
     finally:
