@@ -32,8 +32,18 @@ $(STAMP):
 run: venv
 	@$(BIN)/octoloom demo
 
+# Two runs side by side, because neither keeps two cores busy by itself. The tests on Spark share one Java, in one
+# process; all others are spread over three. What those on Spark say is shown when the others have spoken.
 test: venv
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow"
+	@said=$$(mktemp) && { nice -n 5 $(BIN)/python -m pytest -o cache_dir=.pytest_cache/spark -m "spark and not slow" \
+		> "$$said" 2>&1 & } && spark=$$! && trap 'kill $$spark 2> /dev/null; rm -f "$$said"' EXIT && \
+	trap 'exit 130' INT TERM; \
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not spark"; others=$$?; \
+	echo; echo "The tests on Spark, which ran beside them:"; \
+	wait $$spark; on_spark=$$?; cat "$$said"; \
+	[ $$others -eq 0 ] || echo "FAILED above: tests that need no Spark"; \
+	[ $$on_spark -eq 0 ] || echo "FAILED: tests on Spark"; \
+	[ $$others -eq 0 ] && [ $$on_spark -eq 0 ]
 
 lint: venv
 	$(BIN)/ruff check .
