@@ -76,6 +76,11 @@ class PartitionAudit:
         self._verdict = PartitionVerdict(topic, partition, start, end, acknowledged=len(self._told))
 
     @property
+    def next_offset(self) -> int:
+        """Where the next batch has to begin."""
+        return self._next
+
+    @property
     def wants_keys(self) -> bool:
         return any(told.key is not None for told in self._told.values())
 
