@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 
 import octoloom.spark
@@ -143,3 +145,36 @@ def test_what_spark_raises_is_told_in_a_line(spark: SparkSession, capfd: pytest.
         lambda: spark.range(1).select("x"),
     )
     assert capfd.readouterr() == ("", ""), "nothing of it is on the terminal"
+
+
+SUBMITTED = """
+from octoloom.spark import session
+
+spark = session(config={"spark.octoloom.mark": "from the code"})
+keys = ("spark.octoloom.mark", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone")
+count = spark.range(5).mapInArrow(lambda same: same, "id long").count()
+print(spark.sparkContext.master, *(spark.conf.get(key) for key in keys), count, sep="|")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_under_spark_submit_there_is_a_session_too(tmp_path: Path) -> None:
+    (tmp_path / "submitted.py").write_text(SUBMITTED)
+    settings = {
+        "spark.octoloom.mark": "from the command line",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    with sessions._environment("local[1]"):
+        ran = subprocess.run(
+            [str(program), "--master", "local[1]", "--driver-memory", "512m", *options, "submitted.py"],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout == "local[1]|from the code|3|UTC|5\n"

@@ -80,10 +80,10 @@ def session(
     if found is not None:
         _check_master(found, master)
         return _ready(found)
-    settings = {**_settings(name, master, cores, memory), **(config or {})}
-    _check(settings)
+    settings, wanted = _settings(name, master, cores, memory), dict(config or {})
+    _check({**settings, **wanted})
     try:
-        return _ready(_started(settings, quiet))
+        return _ready(_submitted(settings, wanted) if _is_submitted() else _started({**settings, **wanted}, quiet))
     except OctoloomError:
         raise
     except Exception as error:
@@ -152,23 +152,28 @@ def _is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _started(settings: Mapping[str, str], quiet: bool) -> SparkSession:
+def _submitted(settings: Mapping[str, str], wanted: Mapping[str, str]) -> SparkSession:
+    """Java runs. The options of spark-submit stand where the caller has not asked for something else by name."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    if _is_submitted():
-        # Spark's own options were parsed before us, and stand.
-        SparkContext._ensure_initialized()
-        conf = SparkConf()
-        for key, value in settings.items():
-            conf.setIfMissing(key, value)
-        SparkContext(conf=conf)
-    else:
-        with _environment(settings["spark.master"]):
-            gateway = None
-            if SparkContext._gateway is None:
-                gateway = _launched(settings, quiet)
-            SparkContext(conf=_conf(settings), gateway=gateway)
+    SparkContext._ensure_initialized()
+    conf = SparkConf()
+    for key, value in settings.items():
+        conf.setIfMissing(key, value)
+    for key, value in wanted.items():
+        conf.set(key, value)
+    SparkContext(conf=conf)
+    return SparkSession.builder.getOrCreate()
+
+
+def _started(settings: Mapping[str, str], quiet: bool) -> SparkSession:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with _environment(settings["spark.master"]):
+        gateway = _launched(settings, quiet) if SparkContext._gateway is None else None
+        SparkContext(conf=_conf(settings), gateway=gateway)
     return SparkSession.builder.getOrCreate()
 
 
