@@ -49,7 +49,7 @@ def test_all_that_a_consumer_reads_while_a_leader_dies(
     expected = read(bootstrap, name, 3, 500)
     frame = load(spark, bootstrap, topic=name)
     # Planned while all brokers are there, and read when one of them is gone.
-    frame.rdd.getNumPartitions()
+    frame.explain()
     dead = kill_leader(brokers, name, 1)
     try:
         assert rows_of([frame.toArrow()]) == expected
@@ -67,8 +67,9 @@ def test_offsets_and_times_and_parts(spark: SparkSession, bootstrap: str, topic:
     }
     cut = load(spark, bootstrap, subscribe=first, minPartitions=5, columns="partition,offset", **said)
     assert cut.columns == ["partition", "offset"]
-    assert cut.rdd.getNumPartitions() == 5
-    assert offsets(cut) == {0: list(range(3, 20)), 1: list(range(7))}
+    rows = cut.selectExpr("partition", "offset", "spark_partition_id() as task").collect()
+    assert [(row.partition, row.offset) for row in rows] == [(0, n) for n in range(3, 20)] + [(1, n) for n in range(7)]
+    assert sorted({row.task for row in rows}) == [0, 1, 2, 3, 4]
     times = {"startingTimestamp": 1_700_000_004_500, "endingTimestamp": 1_700_000_008_000}
     assert offsets(load(spark, bootstrap, topic=first, **times)) == {0: [5, 6, 7], 1: [5, 6, 7]}
     both = load(spark, bootstrap, subscribePattern=f"{first}|{second}", includeHeaders=False)
