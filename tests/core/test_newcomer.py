@@ -37,7 +37,7 @@ def test_the_state_comes_before_what_was_held_back_for_it() -> None:
 
 def test_a_state_of_another_view_or_a_second_one_is_not_what_it_waits_for() -> None:
     c, out = newcomer("C")
-    assert not c.on_state(1, b"early")
+    assert not c.on_state(1, b"of a view that it never saw")
     c.on_installed(install(2, "C"))
     assert not c.on_state(1, b"old")
     assert not c.on_state(3, b"of the future")
@@ -45,6 +45,32 @@ def test_a_state_of_another_view_or_a_second_one_is_not_what_it_waits_for() -> N
     assert c.on_state(2, b"state")
     assert not c.on_state(2, b"again")
     assert out == [TakeState(b"state")]
+
+
+def test_a_state_that_comes_before_its_view_is_taken_with_the_view() -> None:
+    """The giver has installed the view, and who leads the transition has not yet told the newcomer."""
+    c, out = newcomer("C")
+    assert not c.on_state(5, b"state")
+    assert not c.on_state(4, b"of a view that came to nothing")
+    c.on_installed(install(5, "C"))
+    assert [c.waits, c.lacks_state] == [False, False]
+    c.hand_over(deliver(1))
+    assert out == [TakeState(b"state"), deliver(1)]
+    c.on_installed(install(6))
+    assert len(out) == 2
+
+
+def test_an_early_state_is_of_no_use_to_who_is_no_newcomer_or_in_another_view() -> None:
+    a, out = newcomer("A", wants_state=False)
+    assert not a.on_state(5, b"forged")
+    a.on_installed(install(5, "C"))
+    assert out == [NeedState(5, ["C"])]
+    c, out = newcomer("C")
+    c.on_state(5, b"state")
+    c.on_installed(install(6, "C"))
+    assert c.waits
+    assert c.on_state(6, b"newer")
+    assert out == [TakeState(b"newer")]
 
 
 def test_the_next_views_state_covers_what_was_held_for_the_one_before() -> None:

@@ -1,7 +1,8 @@
 """How a newcomer gets the app's state: from a member that was there before, where the newcomer's first view begins.
 
 Until it has come nothing is handed to its app, and its app's own messages wait. If the giver is lost, the next view's
-state covers all that was held back for the one before.
+state covers all that was held back for the one before. Whoever gives it need not be who says that the view begins, so
+the state may come first: the newest such is kept.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Newcomer:
         self.waits = False
         """For the state of the view that is installed."""
         self._epoch = 0
+        self._early: tuple[int, bytes] | None = None
+        """The state of a view that was not installed here when it came."""
         self._held: list[Deliver] = []
 
     @property
@@ -40,12 +43,18 @@ class Newcomer:
         giver = next((member for member in install.view.names if member not in install.newcomers), "")
         if install.newcomers and giver == self._me:
             self._emit(NeedState(self._epoch, install.newcomers))
+        if self._early is not None and self._early[0] <= self._epoch:
+            early, self._early = self._early, None
+            self.on_state(*early)
 
     def on_state(self, epoch: int, payload: bytes) -> bool:
         """Whether this was the state that the member waits for."""
+        if self.lacks_state and epoch > max(self._epoch, self._early[0] if self._early is not None else 0):
+            self._early = epoch, payload
         if not self.waits or epoch != self._epoch:
             return False
         self.waits = self.lacks_state = False
+        self._early = None
         self._emit(TakeState(payload))
         for deliver in self._held:
             self._emit(deliver)
