@@ -51,9 +51,9 @@ ALL: tuple[str, ...] = tuple(SCHEMA.names)
 
 ROWS_MAX = 16_000_000
 """Records in one Arrow batch."""
-PIECE_ROWS = 65_536
+PIECE_ROWS = 16_384
 PIECE_BYTES = 16 * 1024 * 1024
-"""A piece ends with the batch that brings it to one of these: what numpy does over and over then stays in the cache."""
+"""A piece ends with the batch that brings it to one of these: so it stays in the cache, here and in Spark's Java."""
 
 _MICROS = 1_000
 _MILLIS_MAX = ((1 << 63) - 1) // _MICROS
