@@ -67,6 +67,7 @@ class Runs:
         self._say = say
         self._meter = Meter()
         self._found: dict[tuple[str, str, int, int], list[Measured]] = {}
+        """By kind, case, records and cores."""
         self._topics: dict[tuple[int, int], Topic] = {}
 
     def run(self, cases: Sequence[str]) -> None:
@@ -140,7 +141,7 @@ class Runs:
     def _topic(self, spark: SparkSession, records: int, spaces: int) -> Topic:
         if (records, spaces) not in self._topics:
             self._say(f"writing {records:,} events of {spaces:,} spaces")
-            topic = Topic(self._cluster, self._folder, f"events-{records}-{spaces}", records, spaces)
+            topic = Topic(self._cluster, self._folder, f"events-{len(self._topics) + 1}", records, spaces)
             topic.write(spark)
             self._topics[records, spaces] = topic
         return self._topics[records, spaces]

@@ -18,10 +18,10 @@ OPTIONS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
 @click.command(short_help="Measure throughput and latency.", context_settings=OPTIONS)
-@click.argument("name", type=click.Choice(["chain", "log", "group", "causal"]))
+@click.argument("name", type=click.Choice(["chain", "log", "group", "causal", "spark"]))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(name: str, arguments: tuple[str, ...]) -> None:
-    """Measure throughput and latency, beside a peer: the chain, the log, ordered groups. ARGUMENTS are its own.
+    """Measure throughput and latency, beside a peer: the chain, the log, ordered groups, Spark. ARGUMENTS are its own.
 
     \b
     Examples:
@@ -30,6 +30,7 @@ def command(name: str, arguments: tuple[str, ...]) -> None:
       octoloom bench log --quick
       octoloom bench log --peer nats --replicas 3 --case latency
       octoloom bench group --quick
+      octoloom bench spark --quick
     """
     script = BENCHMARKS / f"{name}.py"
     if not script.is_file():
