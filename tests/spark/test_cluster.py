@@ -71,9 +71,8 @@ def python_without_octoloom(folder: Path) -> Path:
     packages = sysconfig.get_paths()["purelib"]
     program.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n')
     program.chmod(0o755)
-    without = subprocess.run(
-        [str(program), "-c", "import pyarrow, octoloom"], capture_output=True, text=True, check=False
-    )
+    command = [str(program), "-c", "import pyarrow, octoloom"]
+    without = subprocess.run(command, capture_output=True, text=True, check=False, env={})
     assert without.stderr.strip().endswith("No module named 'octoloom'")
     return program
 
