@@ -12,7 +12,7 @@ from octoloom.core.findings import Findings
 def judged(told: Settled, *kills: tuple[int, Kill]) -> dict[str, int]:
     findings, promises = Findings("hall"), Promises([told])
     for version, kill in kills:
-        promises.on_kill(findings, 1, version, kill)
+        promises.on_kill(1, version, kill)
     promises.finish(findings)
     return findings.counts
 
@@ -45,11 +45,11 @@ def test_what_is_not_there_is_lost() -> None:
 
 def test_what_is_undone_has_to_come_again() -> None:
     findings, promises = Findings("hall"), Promises([Settled("hall", "ada", 5, "applied")])
-    promises.on_kill(findings, 1, 7, kill())
+    promises.on_kill(1, 7, kill(Outcome.REJECTED))
     promises.on_undone(7)
     assert len(promises) == 0
     promises.on_undone(6)
     assert len(promises) == 1
-    promises.on_kill(findings, 2, 7, kill())
+    promises.on_kill(2, 7, kill())
     promises.finish(findings)
     assert findings.counts == {}

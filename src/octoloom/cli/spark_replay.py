@@ -104,5 +104,5 @@ def _told(found: Divergence) -> str:
         place += f" of generation {found.generation}"
     event = f": {found.name} {found.payload} of {found.device}, number {found.sequencer}" if found.name else ""
     doubt = "" if found.certain else " (or another event of this change)"
-    text = f"{place}{event}{doubt}\n    {found.what} was recorded as: {found.recorded}\n    and comes out as: {found.replayed}"
-    return escape(text)
+    sides = f"{found.what} was recorded as: {found.recorded}\n    and comes out as: {found.replayed}"
+    return escape(f"{place}{event}{doubt}\n    {sides}")

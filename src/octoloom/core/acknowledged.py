@@ -44,35 +44,42 @@ class Promises:
         self._open: dict[tuple[str, int], Settled] = {
             (each.device, each.sequencer): each for each in told if each.outcome != Outcome.SUPERSEDED.word
         }
-        self._kept: dict[tuple[str, int], tuple[int, Settled]] = {}
+        self._found: dict[tuple[str, int], tuple[int, int, Kill, Settled]] = {}
+        """(generation, version, kill, what was told)"""
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def on_kill(self, findings: Findings, generation: int, version: int, kill: Kill) -> None:
+    def on_kill(self, generation: int, version: int, kill: Kill) -> None:
         key = kill.device, kill.sequencer
         told = self._open.pop(key, None)
-        if told is None:
-            return
-        self._kept[key] = version, told
-        place = {"generation": generation, "version": version}
-        if told.outcome not in (kill.outcome.word, Outcome.FORGOTTEN.word):
-            text = (
-                f"{kill.device} was told that its event {kill.sequencer} is {told.outcome}: it is {kill.outcome.word}"
-            )
-        elif told.version and told.version != version:
-            text = f"{kill.device} was told that its event {kill.sequencer} is in version {told.version}"
-        else:
-            return
-        findings.add("acknowledged-otherwise", text, device=kill.device, sequencer=kill.sequencer, **place)
+        if told is not None:
+            self._found[key] = generation, version, kill, told
 
     def on_undone(self, version: int) -> None:
         """A generation begins at this version: what was told of later ones has to come again."""
-        for key, (kept_at, _) in list(self._kept.items()):
-            if kept_at > version:
-                self._open[key] = self._kept.pop(key)[1]
+        for key, (_, found_at, _, told) in list(self._found.items()):
+            if found_at > version:
+                self._open[key] = told
+                del self._found[key]
 
     def finish(self, findings: Findings) -> None:
+        """What counts is what is so in the end."""
+        for generation, version, kill, told in self._found.values():
+            if told.outcome not in (kill.outcome.word, Outcome.FORGOTTEN.word):
+                text = f"was told that its event {kill.sequencer} is {told.outcome}: it is {kill.outcome.word}"
+            elif told.version and told.version != version:
+                text = f"was told that its event {kill.sequencer} is in version {told.version}"
+            else:
+                continue
+            findings.add(
+                "acknowledged-otherwise",
+                f"{kill.device} {text}",
+                generation=generation,
+                version=version,
+                device=kill.device,
+                sequencer=kill.sequencer,
+            )
         for told in self._open.values():
             known = told.outcome if told.outcome in _OUTCOMES else f"{told.outcome!r}, which is no outcome"
             text = f"{told.device} was told that its event {told.sequencer} is {known}, and no change settles it"

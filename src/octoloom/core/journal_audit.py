@@ -257,7 +257,7 @@ class SpaceAudit:
             if wrong is not None:
                 name, text = wrong
                 self._add(name, text, *at, kill.device, kill.sequencer)
-            self._promises.on_kill(self.findings, generation, version, kill)
+            self._promises.on_kill(generation, version, kill)
 
     def _wrongs(self, change: Change, events: list[Event]) -> Iterator[Wrong]:
         space = self._reader.space

@@ -71,6 +71,8 @@ class PartitionAudit:
         self._leader_epoch = -1
         self._producers: dict[int, tuple[int, int]] = {}
         """Of each producer its epoch, and the sequence that comes next."""
+        self._unsure: dict[int, None] = {}
+        """Producers of which a batch may have been damaged: what is missing of them is told already."""
         self._told = {each.offset: each for each in told}
         self._lost: dict[int, None] = {}
         self._verdict = PartitionVerdict(topic, partition, start, end, acknowledged=len(self._told))
@@ -100,6 +102,7 @@ class PartitionAudit:
     def damaged(self, text: str, offset: int, next_offset: int) -> None:
         """A batch cannot be read; the next one begins at `next_offset`."""
         self._add("batch-damaged", text, offset)
+        self._unsure = dict.fromkeys(self._producers)
         self._lost.update(dict.fromkeys(each for each in self._told if offset <= each < next_offset))
         self._next = max(self._next, next_offset)
 
@@ -144,7 +147,9 @@ class PartitionAudit:
         else:
             wanted = known[1]
         ahead = (batch.sequence - wanted) % SEQUENCES
-        if 0 < ahead < SEQUENCES // 2:
+        if 0 < ahead < SEQUENCES // 2 and batch.producer in self._unsure:
+            del self._unsure[batch.producer]
+        elif 0 < ahead < SEQUENCES // 2:
             self._add("producer-gap", f"{who} goes on with {batch.sequence} where {wanted} is next", batch.first)
         elif ahead:
             self._add("producer-double", f"{who} comes with {batch.sequence} again, {wanted} is next", batch.first)

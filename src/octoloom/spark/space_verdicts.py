@@ -2,7 +2,7 @@
 
 A task gives three kinds of rows:
 
-- `space`: the verdict of one space, as JSON if it is not clean or if all are asked for;
+- `space`: the verdict of one space, as JSON if all are asked for, or if it is one of the first that are not clean;
 - `dead`: a record that cannot be read, the first `DEAD_MAX` of a task;
 - `sum`: the task's sums, with every finding and every dead record counted, and the partitions that it has read.
 
@@ -71,7 +71,7 @@ class SpaceReport(msgspec.Struct):
 
     sums: dict[str, int]
     reports: list[bytes]
-    """Of those spaces that are not clean, the first by name."""
+    """Of those spaces that are not clean, as many as are told one by one, by name."""
     dead: list[DeadRecord]
     doubled: list[str]
     """Spaces with records in two partitions."""
@@ -114,6 +114,7 @@ class JudgeTask:
         self, judges: dict[tuple[int, str], Judge], rows: list[_Row], sums: Counter[str], places: dict[str, None]
     ) -> Iterator[_Row]:
         yield from rows
+        told = 0
         while judges:
             # One after the other is let go: together with their states they may be large.
             (partition, space), judge = judges.popitem()
@@ -121,7 +122,9 @@ class JudgeTask:
             sums.update(judged.sums)
             sums["spaces"] += 1
             sums["clean"] += judged.clean
-            report = judged.report.decode() if self._everything or not judged.clean else None
+            told += not judged.clean
+            is_told = self._everything or (not judged.clean and told <= REPORTED_MAX)
+            report = judged.report.decode() if is_told else None
             state = judged.state.decode() if judged.state is not None else None
             yield "space", space, partition, judged.clean, report, state
         total = TaskSum(list(places), dict(sums))
@@ -171,13 +174,14 @@ def judged(frame: DataFrame, begin: Callable[[], MakeJudge], *, everything: bool
 
 
 def gather(rows: DataFrame) -> SpaceReport:
-    """The report of what `judged` gives. The rows are computed once; `rows` had better be kept (`persist`)."""
+    """The report of what `judged` gives. It looks twice, so `rows` had better be kept (`persist`)."""
     with failures.told():
-        sums = [msgspec.json.decode(row["report"], type=TaskSum) for row in rows.where("kind = 'sum'").collect()]
-        reports = rows.where("kind = 'space' and not clean").orderBy("space", "partition").limit(REPORTED_MAX).collect()
-        dead = rows.where("kind = 'dead'").orderBy("partition").limit(DEAD_MAX).collect()
-        names = rows.where("kind = 'space'").groupBy("space").count().where("count > 1").orderBy("space")
-        doubled = [row["space"] for row in names.limit(REPORTED_MAX).collect()]
+        told = rows.where("report is not null").select("kind", "space", "report").collect()
+        names = rows.where("kind = 'space'").groupBy("space").count().where("count > 1").limit(REPORTED_MAX)
+        doubled = sorted(row["space"] for row in names.collect())
+    sums = [msgspec.json.decode(row["report"], type=TaskSum) for row in told if row["kind"] == "sum"]
+    dead = [msgspec.json.decode(row["report"], type=DeadRecord) for row in told if row["kind"] == "dead"]
+    reports = sorted((row["space"], row["report"]) for row in told if row["kind"] == "space")[:REPORTED_MAX]
     places = [place for each in sums for place in each.places]
     for number, place in enumerate(places):
         if place in places[:number]:
@@ -188,7 +192,7 @@ def gather(rows: DataFrame) -> SpaceReport:
         total.update(each.sums)
     return SpaceReport(
         dict(total),
-        [row["report"].encode() for row in reports],
-        [msgspec.json.decode(row["report"], type=DeadRecord) for row in dead],
+        [report.encode() for _, report in reports],
+        sorted(dead, key=lambda one: (one.topic, one.partition, one.offset))[:DEAD_MAX],
         doubled,
     )
