@@ -11,10 +11,9 @@ from octoloom.core.errors import UsageError
 from octoloom.core.journal import JournalReader
 from octoloom.core.space import decode_json, encode_json
 from octoloom.spark.journal_rows import JournalRows
-from octoloom.spark.states import NEWEST, At, Folding, State, _fold, lines, parse_at, read_space, state_of, states
+from octoloom.spark.states import NEWEST, At, Folding, State, _fold, lines, parse_at, state_of, states
 from octoloom.wire.journal import JournalRecord
-from tests.spark.conftest import MakeTopic
-from tests.spark.journals import BEGINNING_MS, produce, to_arrow, to_frame, to_rows, troubled
+from tests.spark.journals import BEGINNING_MS, to_arrow, to_frame, to_rows, troubled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,13 +135,3 @@ def test_states_on_spark(spark: SparkSession) -> None:
         state_of(frame, "space2", At(version=4000))
     texts = [json.loads(line) for line in lines(states(frame))]
     assert {text["space"]: text["state"] for text in texts} == {play.space.name: play.state() for play in plays}
-
-
-@pytest.mark.spark
-def test_the_partition_of_one_space_is_enough(spark: SparkSession, bootstrap: str, topic: MakeTopic) -> None:
-    records, plays = troubled()
-    name = topic(4, retention_ms="-1")
-    produce(bootstrap, name, to_rows(records, topic=name, partitions=4))
-    frame = read_space(spark, {"bootstrap": bootstrap, "topic": name}, "space2")
-    assert frame.select("partition").distinct().count() == 1
-    assert json.loads(state_of(frame, "space2").state or "") == plays[1].state()

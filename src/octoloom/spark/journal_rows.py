@@ -197,21 +197,16 @@ class JournalRows:
 def tag_of(names: list[str], values: list[bytes | None]) -> Tag:
     """What the headers say; those that heads write are read without a detour."""
     if names == _NAMES:
-        *numbers, kind = values
-        version, epoch, generation = (_short_number(text) for text in numbers)
-        word = _KINDS.get(kind or b"")
-        if word is not None and version >= 0 and epoch >= 0 and generation >= 0:
-            return Tag(generation, version, epoch, word)
+        version, epoch, generation, kind = values
+        digits = (version or b"-") + (epoch or b"-") + (generation or b"-")
+        # Three numbers that are as short as this together surely fit into 64 bits each.
+        if kind in _KINDS and len(digits) <= 20 and digits.isdigit():
+            return Tag(int(generation or 0), int(version or 0), int(epoch or 0), _KINDS[kind])
     headers: Headers = tuple(zip(names, values, strict=True))
     tag = read_tag(headers)
     if max(tag[:3]) > LONG_MAX:
         raise ProtocolError("bad-header", f"a number above {LONG_MAX} in {tag}")
     return tag
-
-
-def _short_number(text: bytes | None) -> int:
-    """A decimal number that surely fits into 64 bits, or -1."""
-    return int(text) if text is not None and len(text) < 19 and text.isdigit() else -1
 
 
 def open_value(space: str, tag: Tag, value: bytes | None) -> ChangeValue | StartValue:
@@ -239,13 +234,19 @@ def _check(value: ChangeValue | StartValue) -> None:
     inner = value.merge if isinstance(value, ChangeValue) else value.state
     if bytes(inner)[:1] != b"{":
         raise ProtocolError("bad-field", "a state, and a patch of one, is a JSON object")
-    highest, dice = value.at_ms, 0
     for event in value.events:
-        highest = max(highest, event.chain_sequencer, event.sequencer, event.time_ms)
-        dice = max(dice, event.dice)
+        if event.chain_sequencer > LONG_MAX or event.sequencer > LONG_MAX or event.time_ms > LONG_MAX:
+            raise _too_large(max(event.chain_sequencer, event.sequencer, event.time_ms))
+        if event.dice > DICE_MAX:
+            raise _too_large(event.dice)
     for kill in value.kills if isinstance(value, ChangeValue) else ():
-        highest = max(highest, kill.chain_sequencer, kill.sequencer, kill.digest)
+        if kill.chain_sequencer > LONG_MAX or kill.sequencer > LONG_MAX or kill.digest > LONG_MAX:
+            raise _too_large(max(kill.chain_sequencer, kill.sequencer, kill.digest))
         if kill.outcome not in _OUTCOMES:
             raise ProtocolError("bad-field", f"an event ends as one of {', '.join(_OUTCOMES)}, not {kill.outcome!r}")
-    if highest > LONG_MAX or dice > DICE_MAX:
-        raise ProtocolError("bad-field", f"a number is larger than it can be: {max(highest, dice)}")
+    if value.at_ms > LONG_MAX:
+        raise _too_large(value.at_ms)
+
+
+def _too_large(number: int) -> ProtocolError:
+    return ProtocolError("bad-field", f"a number is larger than it can be: {number}")

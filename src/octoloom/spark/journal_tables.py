@@ -14,7 +14,7 @@ Bad records go to the table `dead_letters`, with the reason and their place, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ FLUSH_ROWS = 65_536
 """So many rows wait in a task, at most a batch more, before they are written."""
 
 _REPORT = pa.schema({"report": pa.string()})
-TaskWork = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class TaskReport(msgspec.Struct):
@@ -111,7 +110,14 @@ def write_batch(
     frame: DataFrame, target: JournalDirectory, commit: Commit, before: Commit | None, on_error: str
 ) -> Commit:
     """One batch, whole: from the states that `before` left to the files and the states of `commit`."""
-    reports = run_tasks(frame, partial(_write_task, str(target.path), before, on_error))
+    with failures.told():
+        work = partial(write_task, str(target.path), before, on_error)
+        found = frame.select(*COLUMNS).mapInArrow(work, "report string").collect()
+    return settle([read_report(row["report"]) for row in found], target, commit, before)
+
+
+def settle(reports: list[TaskReport], target: JournalDirectory, commit: Commit, before: Commit | None) -> Commit:
+    """What the tasks of a batch have written becomes part of the tables."""
     twice = _twice([place for report in reports for place in report.places])
     if twice:
         raise UsageError(f"{twice} was cut into several tasks, and a space's records belong together: no minPartitions")
@@ -126,17 +132,15 @@ def write_batch(
     return target.commit(commit, [Path(report.folder) for report in reports])
 
 
-def run_tasks(frame: DataFrame, work: TaskWork) -> list[TaskReport]:
-    with failures.told():
-        found = frame.select(*COLUMNS).mapInArrow(work, "report string").collect()
-    return [msgspec.json.decode(row["report"], type=TaskReport) for row in found]
+def read_report(text: str) -> TaskReport:
+    return msgspec.json.decode(text, type=TaskReport)
 
 
 def _twice(places: list[str]) -> str | None:
     return next((place for number, place in enumerate(places) if place in places[:number]), None)
 
 
-def _write_task(
+def write_task(
     directory: str, before: Commit | None, on_error: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """What an executor does: all tables of its partitions."""
