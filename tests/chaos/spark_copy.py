@@ -15,7 +15,7 @@ from octoloom.spark.failures import short
 from octoloom.spark.sessions import session
 
 CONFIG = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
 }
 TRIES_MAX = 50
