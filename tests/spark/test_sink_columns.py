@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -23,7 +25,7 @@ from pyspark.sql.types import (
 
 from octoloom.core.errors import UsageError
 from octoloom.spark import sink_columns
-from octoloom.spark.sink_columns import check_columns, normal, windows
+from octoloom.spark.sink_columns import check_columns, in_order, normal, windows
 
 KINDS = {
     "string": StringType(),
@@ -81,13 +83,44 @@ def test_windows_do_not_show_how_the_rows_came(sizes: list[int], pieces: set[int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sink_columns, "WINDOW_BYTES", 800)
         patch.setattr(sink_columns, "WINDOW_ROWS", 7)
-        at_once, by_and_by = list(windows([whole], "t")), list(windows(cut, "t"))
+        at_once, by_and_by = list(windows([whole])), list(windows(cut))
     assert [(each.rows, each.sizes.tolist(), each.position) for each in at_once] == [
         (each.rows, each.sizes.tolist(), each.position) for each in by_and_by
     ]
     assert [len(value) for each in by_and_by for value in each.rows.column("value").to_pylist()] == sizes
     assert all(each.rows.num_rows <= 7 for each in by_and_by)
     assert all(each.rows.num_rows == 1 or each.sizes.sum() <= 800 for each in by_and_by)
+
+
+contents = st.none() | st.binary(max_size=2)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(contents, contents), max_size=20), st.randoms(use_true_random=False), st.integers(1, 20))
+def test_sorted_rows_do_not_show_how_they_came(
+    rows: list[tuple[bytes | None, bytes | None]], dice: random.Random, size: int
+) -> None:
+    def sorted_by_sink(rows: list[tuple[bytes | None, bytes | None]]) -> list[tuple[bytes | None, bytes | None]]:
+        columns = {
+            "key": pa.array([row[0] for row in rows], pa.binary()),
+            "value": pa.array([row[1] for row in rows], pa.binary()),
+        }
+        whole = pa.RecordBatch.from_pydict(columns)
+        pieces = [whole.slice(place, size) for place in range(0, len(rows), size)]
+        return [(row["key"], row["value"]) for piece in in_order(pieces) for row in piece.to_pylist()]
+
+    once = sorted_by_sink(rows)
+    assert Counter(once) == Counter(rows)
+    dice.shuffle(rows)
+    assert sorted_by_sink(rows) == once
+
+
+def test_too_much_to_sort_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_columns, "SORTED_BYTES_MAX", 1 << 20)
+    piece = pa.RecordBatch.from_pydict({"value": pa.array([bytes(400_000)], pa.binary())})
+    assert sum(each.num_rows for each in in_order([piece, piece])) == 2
+    with pytest.raises(UsageError, match=r"more than 1 MiB, too much to sort: repartition\(\) into more"):
+        list(in_order([piece] * 3))
 
 
 def test_rows_in_one_form() -> None:

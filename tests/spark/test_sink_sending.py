@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -112,6 +113,13 @@ def test_a_rerun_with_other_rows_is_noticed_and_changes_nothing(task: Task) -> N
         with pytest.raises(OtherRows, match="to the same Spark partitions"):
             task.run(frame(numbered(other)))
         assert task.written == before
+
+
+def test_the_order_of_rows_does_not_matter_if_they_are_sorted(task: Task) -> None:
+    task.options = replace(task.options, sorts=True)
+    for numbers in (range(10), reversed(range(10))):
+        task.run(frame(numbered(numbers)))
+    assert task.written == {0: numbered(range(0, 10, 2)), 1: numbered(range(1, 10, 2))}
 
 
 def test_a_rerun_that_ends_long_before_is_noticed(task: Task) -> None:

@@ -27,7 +27,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from octoloom.core.errors import UsageError
 from octoloom.runtime.log_client import LogClient
 from octoloom.spark.sink_batches import Batcher
-from octoloom.spark.sink_columns import check_columns, windows
+from octoloom.spark.sink_columns import check_columns, in_order, normal, windows
 from octoloom.spark.sink_numbers import Tag, tag_of
 from octoloom.spark.sink_options import SinkOptions, sink_options
 from octoloom.spark.sink_sending import Sender
@@ -106,7 +106,8 @@ def write_rows(rows: Iterator[pa.RecordBatch], options: SinkOptions, tag: Tag, s
 
 async def _write_rows(rows: Iterator[pa.RecordBatch], options: SinkOptions, tag: Tag, spark_partition: int) -> Written:
     batcher = Batcher(tag, spark_partition, options.codec, options.topic)
-    pieces = windows(rows, options.topic)
+    checked = (normal(piece, options.topic) for piece in rows)
+    pieces = windows(in_order(checked) if options.sorts else checked)
     row_count = batch_count = 0
     async with LogClient(options.bootstrap, "octoloom-spark") as client:
         sender = Sender(client, options.timeout_ms / 1000)

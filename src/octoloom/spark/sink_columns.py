@@ -4,7 +4,8 @@ A frame has `value` (string or binary), and perhaps `key`, `topic`, `partition`,
 `offset` and `timestampType` are left alone, so that what the source reads can be written as it is. Any other column is
 refused: a misspelt `key` would otherwise be lost without a word.
 
-Rows come in the pieces that Spark makes; `windows` makes them into pieces that depend on the rows alone.
+Rows come in the pieces that Spark makes; `windows` makes them into pieces that depend on the rows alone. Behind a
+shuffle their order is not to be relied on, either; `in_order` makes one that depends on the rows alone.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ TYPES = {
 }
 IGNORED = ("offset", "timestampType")
 NO_TIME = -1
+ORDER = ("topic", "partition", "key", "value", "headers", "timestamp")
+SORTED_BYTES_MAX = 256 * 1024 * 1024
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
@@ -63,16 +66,32 @@ class Window(NamedTuple):
     """Of its first row among the rows of the task."""
 
 
-def windows(pieces: Iterable[pa.RecordBatch], topic: str | None) -> Iterator[Window]:
-    """All rows in order, in pieces that are the same however the rows came. A topic that is given has the last word."""
+def in_order(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """All rows, by their contents. They are held in memory, and that is bounded."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += int(sizes_of(piece).sum())
+        if size > SORTED_BYTES_MAX:
+            text = f"the rows of one Spark partition have more than {SORTED_BYTES_MAX >> 20} MiB, too much to sort"
+            raise UsageError(f"{text}: repartition() into more, or have smaller batches")
+    if held:
+        table = pa.Table.from_batches(held)
+        by = [(name, "ascending") for name in ORDER if name in table.column_names]
+        yield from table.sort_by(by).to_batches()
+
+
+def windows(pieces: Iterable[pa.RecordBatch]) -> Iterator[Window]:
+    """All rows in order, in pieces that are the same however the rows came."""
     held: list[pa.RecordBatch] = []
     sizes = np.zeros(0, np.int64)
     position = 0
     for piece in pieces:
         if piece.num_rows == 0:
             continue
-        held.append(normal(piece, topic))
-        sizes = np.concatenate((sizes, sizes_of(held[-1])))
+        held.append(piece)
+        sizes = np.concatenate((sizes, sizes_of(piece)))
         # The last window may yet grow: it is kept until it is known to be full.
         *ends, _ = cuts(sizes, WINDOW_BYTES, WINDOW_ROWS)
         if ends:
@@ -90,7 +109,7 @@ def _one(table: pa.Table) -> pa.RecordBatch:
 
 
 def normal(piece: pa.RecordBatch, topic: str | None) -> pa.RecordBatch:
-    """The columns that are there, in the types that records are made from."""
+    """The columns that are there, in the types that records are made from. A topic that is given has the last word."""
     columns: dict[str, pa.Array] = {}
     for name, column in zip(piece.schema.names, piece.columns, strict=True):
         if name in ("key", "value"):

@@ -22,6 +22,7 @@ SINK_OPTIONS = (
     "kafka.compression.type",
     "kafka.acks",
     "kafka.enable.idempotence",
+    "sort",
     "writeId",
     "timeoutMs",
     "includeHeaders",
@@ -36,6 +37,8 @@ class SinkOptions:
     codec: str = "none"
     write_id: str | None = None
     """What a rerun is known by, instead of the id of the query or of one write."""
+    sorts: bool = False
+    """Whether the rows of a task are sorted first, so that their order is the same in a rerun behind a shuffle."""
     timeout_ms: int = TIMEOUT_MS
 
 
@@ -60,5 +63,6 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         topic=options.text("topic") or None,
         codec=codec,
         write_id=write_id or None,
+        sorts=options.flag("sort", False),
         timeout_ms=options.number("timeoutMs", 1, TIMEOUT_MS_MAX) or TIMEOUT_MS,
     )

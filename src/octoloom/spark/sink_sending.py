@@ -41,8 +41,8 @@ UNKNOWN_S = 10.0
 OTHER_ROWS = (
     "{place}: this batch was written before, in part or in whole, and with other rows or in another order. A rerun has "
     "to bring the same rows in the same order to the same Spark partitions: go back to the settings, the number of "
-    "partitions and the plan of the first run, and put no shuffle before the sink. To write what is here nevertheless "
-    "set writeId to a new name: what was written of this batch before is then there twice"
+    "partitions and the plan of the first run; behind a shuffle set sort to true from the start. To write what is here "
+    "nevertheless set writeId to a new name: what was written of this batch before is then there twice"
 )
 ZOMBIE = (
     "{place}: a later batch of this query was written already. If this query runs twice, stop this one. If it was set "
