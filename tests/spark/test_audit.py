@@ -75,7 +75,7 @@ def test_a_clean_run_is_clean(spark: SparkSession, bootstrap: str, tmp_path: Pat
     report = audit(
         spark,
         bootstrap=bootstrap,
-        journal="clean-journal",
+        journal={"topic": "clean-journal"},
         topics=["clean-journal", "clean-steps"],
         steps={"room": files},
         step_topics=["clean-steps"],

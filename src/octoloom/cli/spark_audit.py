@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
+from octoloom.cli.options import json_option
 from octoloom.cli.screen import console
+from octoloom.cli.spark_journal_options import (
+    every_option,
+    follow_option,
+    source_option,
+    source_options,
+    topic_option,
+    wait_for,
+)
 from octoloom.cli.spark_options import Common, spark_options
 from octoloom.core.errors import UsageError
+from octoloom.runtime.apps import load_app
 
 if TYPE_CHECKING:
     from octoloom.core.findings import Finding
@@ -24,9 +34,9 @@ FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 @click.command(short_help="Check every promise against journal, logs and traces.")
-@click.option("--journal", default="journal", show_default=True, metavar="TOPIC", help="The topic of the journal.")
+@topic_option
 @click.option("--no-journal", is_flag=True, help="Leave the journal out.")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="A topic whose log to audit.  [default: all]")
+@click.option("--log", "topics", multiple=True, metavar="TOPIC", help="A topic whose log to audit.  [default: all]")
 @click.option("--no-logs", is_flag=True, help="Leave the brokers' logs out.")
 @click.option(
     "--path",
@@ -39,12 +49,14 @@ FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option("--steps-topic", "step_topics", multiple=True, metavar="TOPIC", help="A topic with the steps of a group.")
 @click.option("--acknowledged", multiple=True, type=FILE, help="JSON lines: what producers and devices were told.")
 @click.option("--app", help="Compute history again with this app (module:app or path/to/file.py:app).")
-@click.option("--follow", is_flag=True, help="Go on with the journal as it is written, until Ctrl-C; needs --out.")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
+@follow_option
+@every_option
+@source_option
+@json_option
 @spark_options
 def command(
     common: Common,
-    journal: str,
+    topic: str,
     no_journal: bool,
     topics: tuple[str, ...],
     no_logs: bool,
@@ -54,6 +66,8 @@ def command(
     acknowledged: tuple[Path, ...],
     app: str | None,
     follow: bool,
+    every_s: float,
+    given: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Audit the journal, the brokers' logs and the traces of groups, and say what was found, by name and place.
@@ -68,20 +82,23 @@ def command(
       octoloom spark run audit --follow --out audit
       octoloom spark run audit --json --quiet | jq .counts
     """
+    options = source_options(common, topic, given)
     if follow:
-        _follow(common, journal)
+        _follow(common, options, every_s)
         return
+    if app is not None:
+        load_app(app)
     from octoloom.spark.acknowledgements import read_acknowledgements
     from octoloom.spark.audit import audit
     from octoloom.spark.progress import progress
 
     told = read_acknowledgements(acknowledged)
     groups = _groups(steps)
-    with common.spark("octoloom audit") as spark, progress(spark, "auditing", quiet=common.quiet):
+    with common.spark("audit") as spark, progress(spark, "auditing", quiet=common.quiet):
         found = audit(
             spark,
-            bootstrap=common.bootstrap if not (no_journal and no_logs) or step_topics else "",
-            journal=None if no_journal else journal,
+            bootstrap="" if no_logs and not step_topics else common.bootstrap,
+            journal=None if no_journal else options,
             topics=None if no_logs else topics,
             directories=directories,
             steps=groups,
@@ -132,7 +149,7 @@ def _told(finding: Finding) -> str:
     return f"[red]{finding.name}[/] {escape(finding.about)}{escape(place)}: {escape(finding.text)}"
 
 
-def _follow(common: Common, journal: str) -> None:
+def _follow(common: Common, options: dict[str, str], every_s: float) -> None:
     from octoloom.spark.audit_stream import follow_audit
     from octoloom.spark.journal_tables import read_journal
 
@@ -144,9 +161,8 @@ def _follow(common: Common, journal: str) -> None:
         for finding in findings:
             screen.print(_told(finding), soft_wrap=True)
 
-    with common.spark("octoloom audit") as spark:
-        stream = read_journal(spark, {"bootstrap": common.bootstrap, "topic": journal}, stream=True)
-        query = follow_audit(stream, common.out, heard)
+    with common.spark("audit") as spark:
+        query = follow_audit(read_journal(spark, options, stream=True), common.out, heard, every_s=every_s)
         if not common.quiet:
-            screen.print(f"following {journal}; findings are told as they arise, Ctrl-C ends it")
-        query.awaitTermination()
+            screen.print("findings are told as they arise, Ctrl-C ends it")
+        wait_for(query)

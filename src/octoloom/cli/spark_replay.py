@@ -9,8 +9,11 @@ import msgspec
 from rich.markup import escape
 from rich.table import Table
 
+from octoloom.cli.options import json_option
 from octoloom.cli.screen import console
+from octoloom.cli.spark_journal_options import source_option, source_options, topic_option
 from octoloom.cli.spark_options import Common, spark_options
+from octoloom.runtime.apps import load_app
 
 if TYPE_CHECKING:
     from octoloom.core.replay import Divergence
@@ -23,12 +26,15 @@ DIFFERS = 1
 
 @click.command(short_help="Fold the whole history with given code, and compare.")
 @click.argument("app")
-@click.option("--journal", default="journal", show_default=True, metavar="TOPIC", help="The topic of the journal.")
 @click.option("--report", is_flag=True, help="Say what would differ with changed code: outcomes, states, examples.")
 @click.option("--show", type=click.IntRange(1, 1000), default=SHOWN, show_default=True, help="How many spaces to name.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@topic_option
+@source_option
+@json_option
 @spark_options
-def command(common: Common, app: str, journal: str, report: bool, show: int, as_json: bool) -> None:
+def command(
+    common: Common, app: str, report: bool, show: int, topic: str, given: tuple[str, ...], as_json: bool
+) -> None:
     """Compute all of history again with APP (module:app or path/to/file.py:app), all spaces in parallel.
 
     Every change is computed from the recorded state before it and compared: how each event ended and why, the state,
@@ -44,8 +50,10 @@ def command(common: Common, app: str, journal: str, report: bool, show: int, as_
     from octoloom.spark.progress import progress
     from octoloom.spark.replay import replay
 
-    with common.spark("octoloom replay") as spark, progress(spark, "replaying", quiet=common.quiet):
-        found = replay(read_journal(spark, {"bootstrap": common.bootstrap, "topic": journal}), app)
+    options = source_options(common, topic, given)
+    load_app(app)
+    with common.spark("replay") as spark, progress(spark, "replaying", quiet=common.quiet):
+        found = replay(read_journal(spark, options), app)
     text = msgspec.json.encode({"clean": found.clean, **msgspec.structs.asdict(found)})
     if common.out is not None:
         common.out.write_bytes(text)

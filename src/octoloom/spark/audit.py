@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -160,7 +161,7 @@ def audit(
     spark: SparkSession,
     *,
     bootstrap: str,
-    journal: str | None = "journal",
+    journal: Mapping[str, str] | None = MappingProxyType({}),
     topics: Sequence[str] | None = (),
     directories: Sequence[str] = (),
     steps: Mapping[str, Sequence[str | Path]] | None = None,
@@ -168,14 +169,14 @@ def audit(
     told: Told | None = None,
     app: str | App | None = None,
 ) -> AuditReport:
-    """The whole audit. None leaves a part out: `journal` is its topic; of `topics` none named means all.
+    """The whole audit. None leaves a part out: `journal` are options of the source; of `topics` none named means all.
 
     `steps` are files by group, `step_topics` topics with the steps of one group each, `directories` those of brokers on
     this machine.
     """
     report = AuditReport()
     if journal is not None:
-        frame = read_journal(spark, {"bootstrap": bootstrap, "topic": journal})
+        frame = read_journal(spark, {"bootstrap": bootstrap} | dict(journal) if bootstrap else journal)
         report.journal = audit_journal(frame, told=told, app=app)
     if topics is not None:
         report.logs = log_verdicts(spark, bootstrap, topics, directories=directories, told=told)
