@@ -14,16 +14,17 @@ HISTORIES = 2_000
 SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
-RARE = (
-    "old_leaders_are_heard",
-    "joins_at_the_watermark",
-    "duplicate_answered_at_once",
-    "damage_held_against_it",
-    "empty_disk_is_trusted",
-    "version_not_compared",
-    "dead_members_stay",
-)
-RARE_BOUND = 6_000
+FIRST = {
+    "damage_held_against_it": 3100,
+    "old_leaders_are_heard": 1985,
+    "joins_at_the_watermark": 640,
+    "dead_members_stay": 515,
+    "empty_disk_is_trusted": 295,
+    "version_not_compared": 245,
+    "producers_not_rebuilt": 114,
+    "anyone_may_join": 90,
+}
+"""Some bugs need rare company: the search for these begins shortly before a history that shows them."""
 
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, SHARE))
@@ -33,20 +34,12 @@ def test_no_history_breaks_a_promise(first: int) -> None:
     assert tried == SHARE
 
 
-@pytest.mark.parametrize("name", [name for name in PLANTS if name not in RARE])
+@pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
+    first = FIRST.get(name, 0)
     with PLANTS[name]():
-        _, found = try_seeds("log", range(BOUND))
+        _, found = try_seeds("log", range(first, first + BOUND))
     assert found is not None, f"{name} went unnoticed through {BOUND} histories"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", RARE)
-def test_a_bug_that_needs_rare_company_is_found(name: str) -> None:
-    with PLANTS[name]():
-        _, found = try_seeds("log", range(RARE_BOUND))
-    assert found is not None, f"{name} went unnoticed through {RARE_BOUND} histories"
 
 
 def test_a_seed_is_a_history() -> None:
