@@ -122,8 +122,11 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatc
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    java._instead.cache_clear()
     assert java.cache().parent == tmp_path
+    assert java.cache() == java.cache(), "one is enough"
     assert java.cache().is_dir()
+    java._instead.cache_clear()
 
 
 ON_THE_BUNDLED_JAVA = """

@@ -9,6 +9,7 @@ drops that one argument and runs the real one.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import os
@@ -132,4 +133,10 @@ def cache() -> Path:
         with tempfile.TemporaryFile(dir=place):
             return place
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="octoloom-"))
+        return _instead()
+
+
+@functools.cache
+def _instead() -> Path:
+    """One for the process, and left behind: there may be a log in it that somebody was told of."""
+    return Path(tempfile.mkdtemp(prefix="octoloom-"))
