@@ -68,6 +68,7 @@ bench: venv
 	$(BIN)/python benchmarks/log.py
 	$(BIN)/python benchmarks/group.py
 	$(BIN)/python benchmarks/causal.py
+	$(BIN)/python benchmarks/spark.py
 
 lock:
 	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
