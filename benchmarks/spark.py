@@ -131,7 +131,8 @@ class Runs:
             for share in SHARES:
                 events = sum(int(high * share) for high in topic.highs().values())
                 work = partial(spark_work.fold_batch, topic, spark, share)
-                self._measured(EVENTS, f"{events:,}", events, self._plan.cores, work)
+                found = self._measured(EVENTS, f"{events:,}", events, self._plan.cores, work)
+                spark_work.same({"offsets": {"events": events}, "fold": found})
             for one in topics:
                 work = partial(spark_work.fold_batch, one, spark)
                 self._measured(SPACES, f"{one.spaces:,}", one.records, self._plan.cores, work)

@@ -166,7 +166,7 @@ def fold_loop(topic: Topic) -> Result:
     app = spark_app.app
     folds: dict[bytes, Fold] = {}
     decode = msgspec.json.Decoder(Value).decode
-    for keys, values in _columns(topic):
+    for keys, values in columns(topic):
         touched = dict.fromkeys(keys)
         for key, value in zip(keys, values, strict=True):
             found = decode(value)
@@ -191,7 +191,7 @@ def fold_bare(topic: Topic) -> Result:
     states: dict[bytes, Any] = {}
     events = 0
     decode = msgspec.json.decode
-    for keys, values in _columns(topic):
+    for keys, values in columns(topic):
         for key, value in zip(keys, values, strict=True):
             event = SimpleNamespace(**decode(value))
             state = states.get(key)
@@ -204,7 +204,8 @@ def fold_bare(topic: Topic) -> Result:
     return {"spaces": len(states), "events": events, "bytes": sizes, "errors": 0}
 
 
-def _columns(topic: Topic) -> Iterator[tuple[list[bytes], list[bytes]]]:
+def columns(topic: Topic) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Keys and values, without Spark."""
     with Reader(topic.cluster.bootstrap) as reader:
         for partition, high in topic.highs().items():
             for rows in reader.rows(Range(topic.name, partition, 0, high), ("key", "value")):
