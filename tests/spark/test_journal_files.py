@@ -15,7 +15,7 @@ from octoloom.core.errors import StoreError, UsageError
 from octoloom.spark.journal_files import Commit, JournalDirectory
 from octoloom.spark.journal_rows import FAIL, Counts
 from octoloom.spark.journal_tables import read_report, settle, write_task
-from tests.spark.journals import Play, Row, to_arrow, to_rows, troubled
+from tests.spark.journals import PARTITIONS, Play, Row, to_arrow, to_rows, troubled
 
 BATCH = 70
 """Rows of one batch."""
@@ -70,21 +70,24 @@ def check(directory: Path, plays: list[Play]) -> None:
     assert sorted(there) == sorted((play.space.name, device) for play in plays for device in play.space.present)
 
 
-def write(target: JournalDirectory, rows: list[Row], batch: int) -> Commit:
-    """What a streaming query does with one batch: a task for each partition."""
+def write(target: JournalDirectory, rows: list[Row], batch: int, *, tasks: int = PARTITIONS) -> Commit:
+    """What a streaming query does with one batch: a task for each partition, unless there are fewer."""
     if (done := target.find_commit(batch)) is not None:
         return done
     before = target.last_commit(batch)
     reports = []
-    for partition in sorted({row.partition for row in rows}):
-        content = to_arrow([row for row in rows if row.partition == partition])
+    for task in sorted({row.partition % tasks for row in rows}):
+        content = to_arrow([row for row in rows if row.partition % tasks == task])
         [report] = write_task(str(target.path), before, FAIL, content.to_batches())
         reports.append(read_report(report.column("report")[0].as_py()))
     return settle(reports, target, Commit(batch, "query", Counts(), {}), before)
 
 
 def write_all(target: JournalDirectory, rows: list[Row]) -> Commit:
-    return [write(target, rows[at : at + BATCH], at // BATCH) for at in range(0, len(rows), BATCH)][-1]
+    """In batches that bring some partitions something and others nothing."""
+    parts = [rows[at : at + BATCH] for at in range(0, len(rows), BATCH)]
+    halves = [[row for row in part if row.partition % 2 == half] for part in parts for half in (0, 1)]
+    return [write(target, half, number) for number, half in enumerate(halves)][-1]
 
 
 def test_batches_add_up(tmp_path: Path) -> None:
@@ -124,7 +127,8 @@ def test_it_may_die_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         with monkeypatch.context() as context, contextlib.suppress(Died):
             context.setattr("octoloom.spark.journal_files.os.replace", dies)
             write(target, rows[begin : begin + 40], 1)
-        write(target, rows[begin : begin + 40], 1)
+        # It is planned anew, perhaps otherwise.
+        write(target, rows[begin : begin + 40], 1, tasks=1 + deaths % 2)
         commit = write(target, rows[begin + 40 :], 2)
         check(target.path, plays)
         assert commit.counts.rows == len(records)

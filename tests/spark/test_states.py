@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from octoloom.core.app import App, AppEvent
 from octoloom.core.errors import UsageError
 from octoloom.core.journal import JournalReader
 from octoloom.core.space import decode_json, encode_json
 from octoloom.spark.journal_rows import JournalRows
 from octoloom.spark.states import NEWEST, At, Folding, State, _fold, lines, parse_at, state_of, states
 from octoloom.wire.journal import JournalRecord
-from tests.spark.journals import BEGINNING_MS, to_arrow, to_frame, to_rows, troubled
+from tests.spark.journals import BEGINNING_MS, Play, make_plays, to_arrow, to_frame, to_rows, troubled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +45,10 @@ def read_up_to(records: list[JournalRecord], at: At) -> dict[str, tuple[int, int
 def folded(records: list[JournalRecord], at: At) -> dict[str, State]:
     batches = _fold(at, to_arrow(to_rows(records)).to_batches(max_chunksize=64))
     return {row["space"]: State(**row) for batch in batches for row in batch.to_pylist()}
+
+
+def _text(state: Any) -> str:
+    return json.dumps(state, sort_keys=True, separators=(",", ":"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -81,6 +86,9 @@ def test_nobody_knows_a_state_beyond_a_gap() -> None:
     assert "a record is missing" in (folded(holed, At(version=22))["space3"].problem or "")
     assert folded(holed, At(version=20)) == folded(records, At(version=20))
     assert folded(holed, At(time_ms=records[19].at_ms)) == folded(records, At(time_ms=records[19].at_ms))
+    # A new generation begins with all of the state, so it is known again.
+    start = plays[2].begin_anew()
+    assert folded([*holed, start], NEWEST)["space3"].state == _text(plays[2].state())
     # A stranger's record, as it was never the next, changes nothing.
     stranger = records[30]
     assert folded([stranger, *records], NEWEST)["space3"].problem is not None
@@ -88,6 +96,32 @@ def test_nobody_knows_a_state_beyond_a_gap() -> None:
     rows = [garbage._replace(headers=to_rows(records)[0].headers), *to_rows(records)]
     [batch] = _fold(NEWEST, to_arrow(rows).to_batches())
     assert State(**batch.to_pylist()[0]) == folded(records, NEWEST)["space3"]
+
+
+def test_a_void_version_is_not_there_until_it_comes_again() -> None:
+    play = make_plays(spaces=1, events=60)[0]
+    records, last = list(play.records), play.space.version
+    records.append(play.begin_anew(lost=3))
+    assert (folded(records, At(version=last - 1))["space1"].problem or "").startswith("it has not reached")
+    assert folded(records, At(version=last - 3))["space1"].generation == 2
+    records += play.play(30)
+    assert folded(records, At(version=last - 1))["space1"].generation == 2
+    assert folded(records, At(version=last - 4))["space1"].generation == 1
+
+
+def test_a_change_that_replaces_the_state() -> None:
+    app = App("nulls")
+
+    @app.on("put")
+    def put(state: Any, event: AppEvent) -> None:
+        state.clear()
+        state[event.device] = None if event.payload % 3 else {"n": event.payload}
+
+    play = Play(app, "s", 2, seed=1, moves=lambda dice, device, number: ("put", number))
+    records = play.play(60)
+    assert any(record.entry.change and record.entry.change.replace for record in records)
+    assert json.loads(folded(records, NEWEST)["s"].state or "") == play.state()
+    assert read_up_to(records, At(version=20))["s"][2] == json.loads(folded(records, At(version=20))["s"].state or "")
 
 
 def test_a_patch_beyond_the_moment_is_not_applied() -> None:
