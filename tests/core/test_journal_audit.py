@@ -25,6 +25,7 @@ from tests.core.audit_story import (
     played,
     rewritten,
 )
+from tests.core.simulated_journals import SEEDS, simulated_journals
 
 
 def audit(entries: Entries, told: list[Settled] | None = None, saving: bool = False) -> SpaceVerdict:
@@ -58,6 +59,14 @@ def test_a_history_that_happened_is_clean(seed: int) -> None:
     entries = history(seed)
     verdict = audit(entries, acknowledgements(entries))
     assert (verdict.counts, verdict.changes, verdict.version) == ({}, len(entries), len(entries))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_the_simulation_did_is_clean(seed: int) -> None:
+    journals = simulated_journals(seed)
+    assert journals
+    for entries in journals.values():
+        assert audit(entries).counts == {}
 
 
 @pytest.mark.parametrize("saving", [False, True])

@@ -12,7 +12,9 @@ from octoloom.core.event import Outcome
 from octoloom.core.merge_patch import same
 from octoloom.core.recorder import Recorder
 from octoloom.core.replay import EXAMPLES_MAX, TOOK_TOO_LONG, Divergence, Replayer
+from octoloom.simulation.game import make_game
 from tests.core.audit_story import Entries, change_at, entries_of, find, history, make_app, played, rewritten
+from tests.core.simulated_journals import SEEDS, simulated_journals
 
 
 def replay(entries: Entries, app: App | None = None) -> tuple[Replayer, list[Divergence]]:
@@ -43,6 +45,14 @@ def test_a_history_has_all_that_a_journal_can_hold() -> None:
     assert any(entry.change and entry.change.timers for entry in entries)
     assert any(entry.change and entry.change.cancelled for entry in entries)
     assert any("the reducer failed" in kill.reason for kill in kills)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_the_simulation_did_comes_out_the_same(seed: int) -> None:
+    for entries in simulated_journals(seed).values():
+        replayer, found = replay(entries, make_game())
+        assert found == []
+        assert replayer.verdict().clean
 
 
 def test_what_comes_again_is_dropped() -> None:

@@ -28,33 +28,16 @@ from octoloom.core.app import App
 from octoloom.core.compute import Worker
 from octoloom.core.event import Change, Event, JournalEntry, Kill, Outcome
 from octoloom.core.own_way import OwnWay, feed, forget
-from octoloom.core.replay_search import Suspect, first_difference, suspect, told
+from octoloom.core.replay_search import Divergence, Suspect, first_difference, suspect, told, told_at
 from octoloom.core.space import Space, State, decode_json
+
+__all__ = ["Divergence", "ReplayVerdict", "Replayer"]
 
 EXAMPLES_MAX = 5
 """How many differences of a space are kept in full; all are counted."""
 TOOK_TOO_LONG = "the reducer took too long"
 """The reason that a watchdog gives. No event says how slow a machine was."""
 DEFERRED = "deferred"
-
-
-class Divergence(msgspec.Struct, frozen=True):
-    """One difference, and the event that it belongs to. `certain` is False if another of the change may be meant."""
-
-    space: str
-    generation: int
-    version: int
-    what: str
-    """`outcome`, `reason`, `state`, `timers`, `deferral`, `events` or `gap`."""
-    recorded: str
-    replayed: str
-    device: str = ""
-    sequencer: int = 0
-    name: str = ""
-    payload: str = ""
-    certain: bool = True
-    partition: int = -1
-    offset: int = -1
 
 
 class ReplayVerdict(msgspec.Struct):
@@ -176,7 +159,7 @@ class Replayer:
         verdict.changes += 1
         verdict.events += len(events)
         replica.hold(entry.waiting)
-        if [(e.chain_sequencer, e.device, e.sequencer) for e in events] != [_key(kill) for kill in change.kills]:
+        if len(events) != len(change.kills) or not all(map(_is_of, change.kills, events)):
             self._obey(change)
             self._employ()
             text = f"{len(change.kills)} events settled, {len(events)} of them told"
@@ -269,31 +252,27 @@ class Replayer:
         return Suspect(what, *sides, event, certain)
 
     def _note(self, place: tuple[int, int, int, int], found: list[Suspect]) -> list[Divergence]:
+        if not found:
+            return []
         generation, version, partition, offset = place
         at = Divergence(self._replica.name, generation, version, "", "", "", partition=partition, offset=offset)
-        noted = [_told_at(at, each) for each in found]
+        noted = [told_at(at, each) for each in found]
         self._counts.update(each.what for each in found)
         room = EXAMPLES_MAX - len(self._verdict.first)
         self._verdict.first += noted[: max(room, 0)]
         return noted
 
 
-def _told_at(at: Divergence, found: Suspect) -> Divergence:
-    what, recorded, replayed, event, certain = found
-    told_at = msgspec.structs.replace(at, what=what, recorded=recorded, replayed=replayed, certain=certain)
-    if event is None:
-        return told_at
-    return msgspec.structs.replace(
-        told_at, device=event.device, sequencer=event.sequencer, name=event.name, payload=told(event.payload)
-    )
-
-
 def _found(what: str, recorded: str, replayed: str) -> Suspect:
     return Suspect(what, recorded, replayed, None)
 
 
-def _key(kill: Kill) -> tuple[int, str, int]:
-    return kill.chain_sequencer, kill.device, kill.sequencer
+def _is_of(kill: Kill, event: Event) -> bool:
+    return (
+        kill.chain_sequencer == event.chain_sequencer
+        and kill.sequencer == event.sequencer
+        and kill.device == event.device
+    )
 
 
 def _is_imposed(kill: Kill) -> bool:

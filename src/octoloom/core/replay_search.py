@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from octoloom.core import merge_patch
 from octoloom.core.app import App
 from octoloom.core.event import Event, Outcome
@@ -32,6 +34,25 @@ class Suspect(NamedTuple):
     replayed: str
     event: Event | None
     certain: bool = True
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """One difference, and the event that it belongs to. `certain` is False if another of the change may be meant."""
+
+    space: str
+    generation: int
+    version: int
+    what: str
+    """`outcome`, `reason`, `state`, `timers`, `deferral`, `events` or `gap`."""
+    recorded: str
+    replayed: str
+    device: str = ""
+    sequencer: int = 0
+    name: str = ""
+    payload: str = ""
+    certain: bool = True
+    partition: int = -1
+    offset: int = -1
 
 
 class Difference(NamedTuple):
@@ -107,3 +128,14 @@ def told(text: bytes) -> str:
     """JSON text for people, cut if it is long."""
     shown = text.decode(errors="replace")
     return shown if len(shown) <= TEXT_MAX else shown[: TEXT_MAX - 1] + "…"
+
+
+def told_at(at: Divergence, found: Suspect) -> Divergence:
+    """The difference in full, at a place that says where."""
+    what, recorded, replayed, event, certain = found
+    placed = msgspec.structs.replace(at, what=what, recorded=recorded, replayed=replayed, certain=certain)
+    if event is None:
+        return placed
+    return msgspec.structs.replace(
+        placed, device=event.device, sequencer=event.sequencer, name=event.name, payload=told(event.payload)
+    )

@@ -11,7 +11,8 @@ is computed again, too: then a patch that was altered shows as well.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -31,7 +32,7 @@ from octoloom.spark.group_verdicts import file_verdicts, topic_verdicts
 from octoloom.spark.journal_entries import Opened
 from octoloom.spark.journal_tables import read_journal
 from octoloom.spark.log_verdicts import log_verdicts
-from octoloom.spark.space_verdicts import REPORTED_MAX, Judged, MakeJudge, gather, judged
+from octoloom.spark.space_verdicts import REPORTED_MAX, Judged, MakeJudge, gather, judged, watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,9 +80,11 @@ class SpaceJudge:
         return Judged(verdict.clean, _encode(verdict), sums)
 
 
-def _begin(told: Any, load: Callable[[], App] | None) -> MakeJudge:
+@contextmanager
+def _begin(told: Any, load: Callable[[], App] | None) -> Iterator[MakeJudge]:
     app = load() if load is not None else None
-    return lambda space: SpaceJudge(space, told.value, app)
+    with watched(app):
+        yield lambda space: SpaceJudge(space, told.value, app)
 
 
 def space_verdicts(frame: DataFrame, *, told: Told | None = None, app: str | App | None = None) -> DataFrame:

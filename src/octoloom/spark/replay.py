@@ -11,20 +11,19 @@ does not end is ended after a second, as it would be live.
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from octoloom.core.app import App
-from octoloom.core.errors import UsageError
 from octoloom.core.replay import Divergence, Replayer, ReplayVerdict
-from octoloom.runtime.watchdog import Watchdog
 from octoloom.spark.apps import app_loader
 from octoloom.spark.journal_entries import Opened
-from octoloom.spark.space_verdicts import DeadRecord, Judged, MakeJudge, gather, judged
+from octoloom.spark.space_verdicts import DeadRecord, Judged, MakeJudge, gather, judged, watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,17 +82,11 @@ class _SpaceJudge:
         return Judged(verdict.clean, _encode(verdict), sums, state)
 
 
-class _Begin:
-    """What a task begins with: the app, and who watches it."""
-
-    def __init__(self, load: Callable[[], App], with_states: bool) -> None:
-        self._load, self._with_states = load, with_states
-
-    def __call__(self) -> MakeJudge:
-        app = self._load()
-        with contextlib.suppress(UsageError):  # there is no watching beside a main thread
-            Watchdog([app]).start()
-        return lambda space: _SpaceJudge(space, app, self._with_states)
+@contextmanager
+def _begin(load: Callable[[], App], with_states: bool) -> Iterator[MakeJudge]:
+    app = load()
+    with watched(app):
+        yield lambda space: _SpaceJudge(space, app, with_states)
 
 
 def replayed(frame: DataFrame, app: str | App) -> DataFrame:
@@ -101,12 +94,12 @@ def replayed(frame: DataFrame, app: str | App) -> DataFrame:
 
     States are JSON with their keys sorted: two are equal if their texts are.
     """
-    return judged(frame, _Begin(app_loader(app), True), everything=True)
+    return judged(frame, partial(_begin, app_loader(app), True), everything=True)
 
 
 def replay(frame: DataFrame, app: str | App) -> ReplayReport:
     """Computes the journal in `frame` again with `app`: `module:app`, `file.py:app` or the app itself."""
-    rows = judged(frame, _Begin(app_loader(app), False)).persist()
+    rows = judged(frame, partial(_begin, app_loader(app), False)).persist()
     try:
         found = gather(rows)
     finally:

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from octoloom.core.app import App
 from octoloom.core.errors import UsageError
+from octoloom.runtime.watchdog import Watchdog
 from octoloom.spark import failures
 from octoloom.spark.journal_entries import Opened, entries
 from octoloom.spark.journal_rows import COLUMNS
@@ -83,17 +86,23 @@ class SpaceReport(msgspec.Struct):
 
 
 MakeJudge = Callable[[str], Judge]
+Begin = Callable[[], AbstractContextManager[MakeJudge]]
+"""What a task begins with, and ends."""
 
 
 class JudgeTask:
     """What an executor does. `begin` makes the maker of judges, once for each task."""
 
-    def __init__(self, begin: Callable[[], MakeJudge], everything: bool = False) -> None:
+    def __init__(self, begin: Begin, everything: bool = False) -> None:
         self._begin = begin
         self._everything = everything
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        make, judges, rows = self._begin(), dict[tuple[int, str], Judge](), list[_Row]()
+        with self._begin() as make:
+            yield from _in_batches(self._run(make, batches))
+
+    def _run(self, make: MakeJudge, batches: Iterable[pa.RecordBatch]) -> Iterator[_Row]:
+        judges, rows = dict[tuple[int, str], Judge](), list[_Row]()
         sums, places = Counter[str](), dict[str, None]()
         for batch in batches:
             for record in entries(batch):
@@ -108,7 +117,7 @@ class JudgeTask:
                 if judge is None:
                     judge = judges[record.partition, record.space] = make(record.space)
                 judge.read(record)
-        yield from _in_batches(self._verdicts(judges, rows, sums, places))
+        yield from self._verdicts(judges, rows, sums, places)
 
     def _verdicts(
         self, judges: dict[tuple[int, str], Judge], rows: list[_Row], sums: Counter[str], places: dict[str, None]
@@ -163,7 +172,19 @@ def _columns(rows: list[_Row], schema: Any) -> Iterator[tuple[Any, Any]]:
     return zip(zip(*rows, strict=True), schema.types, strict=True)
 
 
-def judged(frame: DataFrame, begin: Callable[[], MakeJudge], *, everything: bool = False) -> DataFrame:
+@contextmanager
+def watched(app: App | None) -> Iterator[None]:
+    """Ends reducers that do not end, as a link does; where there is no watching (beside a main thread), not."""
+    watchdog = Watchdog([app] if app is not None else [])
+    with suppress(UsageError):
+        watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.stop()
+
+
+def judged(frame: DataFrame, begin: Begin, *, everything: bool = False) -> DataFrame:
     """The rows of all tasks, for a frame with the journal as the source gives it."""
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:
