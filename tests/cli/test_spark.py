@@ -21,6 +21,7 @@ from octoloom.cli.spark_options import Common, spark_options
 from octoloom.core.errors import OctoloomError, UsageError
 from octoloom.runtime import cluster_file, processes
 from octoloom.runtime.cluster_file import ClusterNote
+from tests.runtime.real_log import real_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,8 +74,9 @@ def test_an_unknown_pipeline_is_one_clear_line() -> None:
 
 @click.command()
 @spark_options
-def tell(common: Common) -> None:
-    click.echo(common.bootstrap)
+@click.option("--ask", is_flag=True)
+def tell(common: Common, ask: bool) -> None:
+    click.echo(common.bootstrap if ask else common.where())
 
 
 def told(*arguments: str, **environment: str) -> str:
@@ -107,6 +109,14 @@ def test_brokers_are_those_that_were_named_or_those_of_the_cluster_here(
 def test_a_directory_without_a_cluster_is_named_with_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="start one with `octoloom up --data"):
         told("--data", str(tmp_path))
+
+
+def test_brokers_that_do_not_answer_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(OctoloomError, match=r"no broker answers at 127\.0\.0\.1:1: start one with"):
+        told("--ask", "-b", "127.0.0.1:1")
+    with real_log(tmp_path) as log:
+        for address in (log.bootstrap, log.register.address):
+            assert told("--ask", "-b", address) == address
 
 
 # The session.

@@ -11,6 +11,7 @@ Nothing here loads Spark before the session is asked for, so help is there in a 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import logging
@@ -28,6 +29,7 @@ from octoloom.cli.broker_options import BOOTSTRAP, INTERRUPTED
 from octoloom.cli.options import DATA
 from octoloom.core.errors import UsageError
 from octoloom.runtime import cluster_file
+from octoloom.runtime.log_client import LogClient
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +50,13 @@ class Common:
 
     @property
     def bootstrap(self) -> str:
-        """Brokers to begin with: as named, through the register, of the cluster in --data, or where they always are."""
+        """Brokers to begin with, one of which answers: better to know it now than when a query gives up."""
+        found = self.where()
+        asyncio.run(_answered(found))
+        return found
+
+    def where(self) -> str:
+        """The brokers as named, through the register, of the cluster in --data, or where they always are."""
         if self.bootstrap_named or self.register:
             return self.bootstrap_named or self.register or ""
         if self.data is not None:
@@ -86,6 +94,11 @@ class Common:
             return
         with screen.status(f"starting Spark on {self.master or 'this machine'}"):
             yield
+
+
+async def _answered(bootstrap: str) -> None:
+    async with LogClient(bootstrap, "octoloom-spark") as client:
+        await client.metadata([])
 
 
 @contextlib.contextmanager
