@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 
 from octoloom.runtime.log_errors import UnknownTopic
 from octoloom.spark.sink import Written, write_rows
-from octoloom.spark.sink_numbers import tag_of
+from octoloom.spark.sink_numbers import WINDOW_BYTES, tag_of
 from octoloom.spark.sink_options import SinkOptions
 from octoloom.spark.sink_sending import LaterBatch, OtherRows, RecordTooLarge
 from tests.clients.cluster import Cluster
@@ -115,6 +116,18 @@ def test_a_rerun_with_other_rows_is_noticed_and_changes_nothing(task: Task) -> N
         assert task.written == before
 
 
+def test_nothing_is_written_behind_other_rows(task: Task) -> None:
+    """The first batch of a partition travels alone: what comes after it would be taken by the brokers."""
+    rows = frame(numbered(range(80), LARGE))
+    task.run(rows.slice(0, 16))
+    before = task.written
+    with pytest.raises(OtherRows):
+        task.run(frame(numbered([1, 0, *range(2, 80)], LARGE)))
+    assert task.written == before
+    task.run(rows)
+    assert task.written == {0: numbered(range(0, 80, 2), LARGE), 1: numbered(range(1, 80, 2), LARGE)}
+
+
 def test_the_order_of_rows_does_not_matter_if_they_are_sorted(task: Task) -> None:
     task.options = replace(task.options, sorts=True)
     for numbers in (range(10), reversed(range(10))):
@@ -146,6 +159,35 @@ def test_a_leader_that_dies_is_found_again(task: Task) -> None:
             task.brokers.log.start(number)
             task.brokers.log.brokers[number].await_ready()
     assert task.written == {0: numbered(range(0, 400, 2), LARGE), 1: numbered(range(1, 400, 2), LARGE)}
+
+
+def test_rows_wait_while_the_brokers_do_not_answer(task: Task) -> None:
+    """A task holds a window, and what it has sent, and does not ask for more."""
+    rows = frame(numbered(range(800), LARGE))
+    brokers = task.brokers.log.brokers.values()
+    taken: list[int] = []
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        for place in range(0, 800, 20):
+            taken.append(place)
+            if place == 20:
+                for broker in brokers:
+                    broker.send(signal.SIGSTOP)
+            yield rows.slice(place, 20)
+
+    writing = threading.Thread(target=task.run, args=(counted(),))
+    writing.start()
+    try:
+        seen = -1
+        while len(taken) < 2 or len(taken) != seen:
+            seen = len(taken)
+            time.sleep(0.4)
+        assert seen * 20 * LARGE <= 4 * WINDOW_BYTES < 800 * LARGE
+    finally:
+        for broker in brokers:
+            broker.send(signal.SIGCONT)
+        writing.join()
+    assert task.written == {0: numbered(range(0, 800, 2), LARGE), 1: numbered(range(1, 800, 2), LARGE)}
 
 
 def test_a_record_that_is_too_large_is_named(brokers: Cluster, topic: MakeTopic) -> None:
