@@ -170,7 +170,7 @@ def test_rows_wait_while_the_brokers_do_not_answer(task: Task) -> None:
     def counted() -> Iterator[pa.RecordBatch]:
         for place in range(0, 800, 20):
             taken.append(place)
-            if place == 20:
+            if place == 200:
                 for broker in brokers:
                     broker.send(signal.SIGSTOP)
             yield rows.slice(place, 20)
@@ -179,7 +179,7 @@ def test_rows_wait_while_the_brokers_do_not_answer(task: Task) -> None:
     writing.start()
     try:
         seen = -1
-        while len(taken) < 2 or len(taken) != seen:
+        while len(taken) < 11 or len(taken) != seen:
             seen = len(taken)
             time.sleep(0.4)
         assert seen * 20 * LARGE <= 4 * WINDOW_BYTES < 800 * LARGE
