@@ -107,7 +107,7 @@ class Runs:
                     "batch, shuffled": partial(spark_work.fold_batch, topic, spark, colocated=False),
                     "stream": partial(spark_work.fold_stream, topic, spark, self._folder, BATCHES),
                 }
-                self._compared(FOLD, ways, topic.records, 1, True)
+                self._compared(FOLD, ways, topic.records, self._plan.cores, True)
 
     def _cores(self) -> None:
         for cores in (1, 2):
@@ -115,10 +115,11 @@ class Runs:
                 topic = self._topic(spark, self._plan.records, self._plan.spaces)
                 self._copies(topic, spark)
                 ways = {f"read, {way}": partial(spark_work.read, topic, spark, way) for way in WAYS}
-                ways["fold, batch"] = partial(spark_work.fold_batch, topic, spark)
                 self._say("warming up")
                 for work in ways.values():
                     work()
+                spark_work.fold_batch(self._small(spark, self._plan.spaces), spark)
+                ways["fold, batch"] = partial(spark_work.fold_batch, topic, spark)
                 for way, work in ways.items():
                     self._measured(CORES, way, topic.records, cores, work)
 
