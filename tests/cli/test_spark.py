@@ -21,10 +21,11 @@ from octoloom.cli.spark_options import Common, spark_options
 from octoloom.core.errors import OctoloomError, UsageError
 from octoloom.runtime import cluster_file, processes
 from octoloom.runtime.cluster_file import ClusterNote
-from tests.runtime.real_log import real_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.clients.cluster import Cluster
 
 
 def run(*arguments: str) -> Result:
@@ -74,9 +75,8 @@ def test_an_unknown_pipeline_is_one_clear_line() -> None:
 
 @click.command()
 @spark_options
-@click.option("--ask", is_flag=True)
-def tell(common: Common, ask: bool) -> None:
-    click.echo(common.bootstrap if ask else common.where())
+def tell(common: Common) -> None:
+    click.echo(common.bootstrap)
 
 
 def told(*arguments: str, **environment: str) -> str:
@@ -111,22 +111,19 @@ def test_a_directory_without_a_cluster_is_named_with_the_next_step(tmp_path: Pat
         told("--data", str(tmp_path))
 
 
-def test_brokers_that_do_not_answer_are_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(OctoloomError, match=r"no broker answers at 127\.0\.0\.1:1: start one with"):
-        told("--ask", "-b", "127.0.0.1:1")
-    with real_log(tmp_path) as log:
-        for address in (log.bootstrap, log.register.address):
-            assert told("--ask", "-b", address) == address
-
-
 # The session.
 
 
 @click.command()
 @spark_options
 @click.option("--fail", is_flag=True)
-def work(common: Common, fail: bool) -> None:
+@click.option("--ask", type=click.Choice(["before", "within"]))
+def work(common: Common, fail: bool, ask: str | None) -> None:
+    if ask == "before":
+        assert common.bootstrap
     with common.spark() as spark:
+        if ask == "within":
+            assert common.bootstrap
         frame = spark.range(3)
         if fail:
             frame = frame.mapInArrow(refuse, "id long")
@@ -143,8 +140,9 @@ def refuse(batches: Iterator[Any]) -> Iterator[Any]:
         (["--master", "locally"], "is no Spark master"),
         (["--master", "spark://127.0.0.1:1"], "no Spark master answers"),
         (["--memory", "much"], "is no amount of memory: write 512m or 2g"),
+        (["--ask", "before", "-b", "127.0.0.1:1"], "no broker answers at 127.0.0.1:1: start one with"),
     ],
-    ids=["form", "nobody", "memory"],
+    ids=["form", "nobody", "memory", "brokers"],
 )
 def test_wrong_options_are_told_before_spark_starts(arguments: list[str], says: str) -> None:
     code = f"from tests.cli.test_spark import work; work({arguments!r})"
@@ -158,7 +156,16 @@ def test_a_pipeline_uses_the_session_that_runs_and_tells_errors_short(spark: Spa
     assert result.output == "3 rows\n"
     with pytest.raises(OctoloomError, match="there is nothing to count"):
         CliRunner().invoke(work, ["--fail"], catch_exceptions=False)
+    with pytest.raises(OctoloomError, match="no broker answers"):
+        CliRunner().invoke(work, ["--ask", "within", "-b", "127.0.0.1:1"], catch_exceptions=False)
     assert spark.range(2).count() == 2, "it is not its own, so it did not stop it"
+
+
+@pytest.mark.spark
+def test_brokers_that_answer_are_used(spark: SparkSession, brokers: Cluster) -> None:
+    for address in (brokers.brokers, brokers.register):
+        for ask in ("before", "within"):
+            assert CliRunner().invoke(work, ["--ask", ask, "-b", address], catch_exceptions=False).output == "3 rows\n"
 
 
 NAP = """

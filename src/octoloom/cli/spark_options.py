@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Common:
     """What was said about where the records are, where Spark is, and where the result goes."""
 
@@ -48,12 +48,17 @@ class Common:
     out: Path | None
     quiet: bool
 
+    is_begun: bool = False
+    wanted: str = ""
+    """The brokers that somebody has asked for, who will want them to answer."""
+
     @property
     def bootstrap(self) -> str:
-        """Brokers to begin with, one of which answers: better to know it now than when a query gives up."""
-        found = self.where()
-        asyncio.run(_answered(found))
-        return found
+        """Brokers to begin with. They are asked before Spark starts: a query would give up only after a minute."""
+        self.wanted = self.where()
+        if self.is_begun:
+            asyncio.run(_answered(self.wanted))
+        return self.wanted
 
     def where(self) -> str:
         """The brokers as named, through the register, of the cluster in --data, or where they always are."""
@@ -72,7 +77,9 @@ class Common:
         from octoloom.spark.failures import told
         from octoloom.spark.sessions import running, session
 
-        begins = running() is None
+        if self.wanted:
+            asyncio.run(_answered(self.wanted))
+        self.is_begun, begins = True, running() is None
         with self._starting():
             made = session(name, master=self.master, cores=self.cores, memory=self.memory, config=config)
         try:
