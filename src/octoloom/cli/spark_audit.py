@@ -82,7 +82,8 @@ def command(
       octoloom spark run audit --follow --out audit
       octoloom spark run audit --json --quiet | jq .counts
     """
-    options = source_options(common, topic, given)
+    # Traces of groups are audited where no broker runs.
+    options = {} if no_journal and not follow else source_options(common, topic, given)
     if follow:
         _follow(common, options, every_s)
         return
