@@ -160,6 +160,14 @@ def test_where_tables_are_not_written(tmp_path: Path) -> None:
         JournalDirectory(tmp_path / "diary.txt").prepare(overwrite=False)
 
 
+def test_what_tasks_have_written_elsewhere_is_missed(tmp_path: Path) -> None:
+    target, rows = JournalDirectory(tmp_path / "here"), to_rows(troubled()[0], partitions=1)
+    [report] = write_task(str(target.path), None, FAIL, to_arrow(rows).to_batches())
+    target.path.rename(tmp_path / "there")
+    with pytest.raises(StoreError, match=r"not there on this machine: choose a directory that all machines mount"):
+        settle([read_report(report.column("report")[0].as_py())], target, Commit(0, "", Counts(), {}), None)
+
+
 def test_a_partition_in_two_tasks_is_refused(tmp_path: Path) -> None:
     target, rows = JournalDirectory(tmp_path), to_rows(troubled()[0], partitions=1)
     reports = []

@@ -128,7 +128,11 @@ class JournalDirectory:
 
     def commit(self, commit: Commit, folders: Iterable[Path]) -> Commit:
         """Makes what tasks have written visible. Answers the commit with the states that they left."""
-        label = f"{commit.batch:012d}"
+        label, folders = f"{commit.batch:012d}", list(folders)
+        for folder in folders:
+            if not folder.is_dir():
+                text = f"a task has written to {folder}, which is not there on this machine"
+                raise StoreError(f"{text}: choose a directory that all machines mount")
         for name in SCHEMAS:
             (self.path / name).mkdir(exist_ok=True)
             for left in (self.path / name).glob(f"{label}-*.parquet"):
