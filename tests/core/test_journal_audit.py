@@ -265,6 +265,18 @@ def test_outcomes_are_held_against_what_devices_were_told() -> None:
     assert lost.counts == {"acknowledged-lost": len(change_at(entries, -1).kills)}
 
 
+def test_what_was_told_of_versions_that_were_undone_is_lost() -> None:
+    """Unless it was settled again, in the generation that counts."""
+    entries = generations()
+    at = next(at for at, (_, entry) in enumerate(entries) if entry.start is not None)
+    void = acknowledgements(entries[at - 6 : at - 4])
+    assert audit(entries, acknowledgements(entries[: at - 6])).counts == {}
+    lost = audit(entries, void)
+    assert set(lost.counts) <= {"acknowledged-lost", "acknowledged-otherwise"}
+    assert not lost.clean
+    assert audit(entries[:at], void).clean
+
+
 def test_a_generation_that_begins_with_something_else_is_found() -> None:
     entries = generations()
     at = next(at for at, (_, entry) in enumerate(entries) if entry.start is not None)

@@ -73,6 +73,10 @@ def test_sequences_wrap_round() -> None:
     audit.read(batch(10, 2, SEQUENCES - 2, 7))
     audit.read(batch(12, 2, 0, 7))
     assert audit.finish().clean
+    audit = PartitionAudit("steps", 3, 10, 14, NOW)
+    audit.read(batch(10, 2, SEQUENCES - 3, 7))
+    audit.read(batch(12, 2, 1, 7))
+    assert audit.finish().counts == {"producer-gap": 1}
 
 
 def test_a_log_whose_beginning_was_removed_may_begin_anywhere() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from octoloom.core.app import App, AppEvent
 from octoloom.core.event import Event
 from octoloom.core.merge_patch import same
-from octoloom.core.replay_search import TEXT_MAX, Difference, first_difference, suspect, told
+from octoloom.core.replay_search import TEXT_MAX, Difference, differences, first_difference, suspect, told
 from octoloom.core.space import Space
 
 values = st.recursive(
@@ -39,6 +39,12 @@ def test_the_first_place_that_differs_is_named(one: Any, other: Any, path: str, 
     found = first_difference(one, other)
     assert found is not None
     assert (".".join(found.path), found.recorded, found.replayed) == (path, *sides)
+
+
+def test_all_places_that_differ_are_found() -> None:
+    one: Any = {"a": {"x": 1, "y": 2}, "b": [1], "c": 3}
+    other: Any = {"a": {"x": 2, "y": 2}, "b": [2], "d": 4}
+    assert [".".join(each.path) for each in differences(one, other)] == ["a.x", "b", "c", "d"]
 
 
 def test_a_difference_reads_well() -> None:
@@ -85,18 +91,25 @@ def events(*payloads: str) -> list[Event]:
 def test_the_suspect_is_the_first_that_writes_there(
     payloads: str, path: tuple[str, ...], number: int, certain: bool
 ) -> None:
-    found, is_certain = suspect(writer(), {}, Space("s"), events(*payloads), {1, 2, 3, 4}, path)
+    found, is_certain, _ = suspect(writer(), {}, Space("s"), events(*payloads), {1, 2, 3, 4}, [path])
     assert found is not None
     assert (found.sequencer, is_certain) == (number, certain)
 
 
 def test_the_suspect_of_a_timer_is_who_sets_one() -> None:
     ringing = Event(4, "ada", 4, "ring", b"null", 0, 0)
-    found, certain = suspect(writer(), {}, Space("s"), [*events("a", "b", "c"), ringing], {1, 2, 3, 4}, ())
+    found, certain, _ = suspect(writer(), {}, Space("s"), [*events("a", "b", "c"), ringing], {1, 2, 3, 4}, [])
     assert (found, certain) == (ringing, True)
+
+
+def test_of_several_places_the_one_that_was_written_first_counts() -> None:
+    paths = [("set", "a"), ("set", "b"), ("set", "c")]
+    found, certain, at = suspect(writer(), {}, Space("s"), events("c", "b", "a", "b"), {1, 2, 3, 4}, paths)
+    assert found is not None
+    assert (found.sequencer, certain, at) == (1, True, 2)
 
 
 def test_the_state_before_is_left_as_it_is() -> None:
     before: dict[str, Any] = {"set": {}}
-    suspect(writer(), before, Space("s"), events("a"), {1}, ("set", "a"))
+    suspect(writer(), before, Space("s"), events("a"), {1}, [("set", "a")])
     assert before == {"set": {}}

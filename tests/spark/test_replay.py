@@ -124,6 +124,20 @@ def test_outcomes_that_would_be_others_are_counted_and_shown(spark: SparkSession
     assert report.ended_elsewhere > 0
 
 
+def test_a_reducer_that_does_not_end_is_ended(spark: SparkSession, tmp_path: Path) -> None:
+    text = Path(octoloom.arena.__file__).read_text()
+    endless = tmp_path / "endless.py"
+    marked = 'cell, cells, players = event.payload["cell"], state["cells"], state["players"]'
+    assert marked in text
+    endless.write_text(text.replace(marked, f'{marked}\n    while event.payload["number"] == 2:\n        pass'))
+    rows = to_rows(merged(make_plays(spaces=1, events=12, devices=1)))
+    report = replay(to_frame(spark, rows), f"{endless}:app")
+    assert report.outcomes == {"applied → rejected": 1}
+    first = report.first
+    assert first is not None
+    assert (first.sequencer, first.replayed) == (2, "rejected: the reducer took too long")
+
+
 def test_what_cannot_be_read_is_told_and_is_not_clean(spark: SparkSession) -> None:
     rows = to_rows(merged(make_plays(spaces=3, events=150)))
     last = {row.key: row for row in rows}

@@ -20,6 +20,7 @@ What the worker concludes is then laid beside what was recorded.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
 import msgspec
 
@@ -28,13 +29,15 @@ from octoloom.core.app import App
 from octoloom.core.compute import Worker
 from octoloom.core.event import Change, Event, JournalEntry, Kill, Outcome
 from octoloom.core.own_way import OwnWay, feed, forget
-from octoloom.core.replay_search import Divergence, Suspect, first_difference, suspect, told, told_at
+from octoloom.core.replay_search import Divergence, Suspect, differences, first_difference, suspect, told, told_at
 from octoloom.core.space import Space, State, decode_json
 
 __all__ = ["Divergence", "ReplayVerdict", "Replayer"]
 
 EXAMPLES_MAX = 5
 """How many differences of a space are kept in full; all are counted."""
+DIFFERENCES_MAX = 100
+"""At how many places of a state the culprit of a difference is looked for."""
 TOOK_TOO_LONG = "the reducer took too long"
 """The reason that a watchdog gives. No event says how slow a machine was."""
 DEFERRED = "deferred"
@@ -214,12 +217,14 @@ class Replayer:
             return found
         timers = _timers(change), _timers(concluded)
         if timers[0] != timers[1]:
-            found.append(self._search(events, change, "timers", timers))
+            event, certain, _ = self._search(events, change, [])
+            found.append(Suspect("timers", *timers, event, certain))
         value = decode_json(change.merge)
         after = value if change.replace else merge_patch.apply(merge_patch.copied(self._recorded), value)
-        difference = first_difference(after, self._replica.state)
-        if difference is not None:
-            found.append(self._search(events, change, "state", difference.sides, difference.path))
+        differs = list(islice(differences(after, self._replica.state), DIFFERENCES_MAX))
+        if differs:
+            event, certain, at = self._search(events, change, [each.path for each in differs])
+            found.append(Suspect("state", *differs[at].sides, event, certain))
         return found
 
     def _compare_outcomes(self, concluded: Change | None, change: Change, events: list[Event]) -> list[Suspect]:
@@ -240,16 +245,15 @@ class Replayer:
         return found
 
     def _search(
-        self, events: list[Event], change: Change, what: str, sides: tuple[str, str], path: tuple[str, ...] = ()
-    ) -> Suspect:
+        self, events: list[Event], change: Change, paths: list[tuple[str, ...]]
+    ) -> tuple[Event | None, bool, int]:
         runs = [
             event
             for event, kill in zip(events, change.kills, strict=True)
             if not _is_imposed(kill) and kill.outcome is not Outcome.SUPERSEDED
         ]
         applied = {kill.chain_sequencer for kill in change.kills if kill.outcome is Outcome.APPLIED}
-        event, certain = suspect(self._app, self._recorded, self._replica, runs, applied, path)
-        return Suspect(what, *sides, event, certain)
+        return suspect(self._app, self._recorded, self._replica, runs, applied, paths)
 
     def _note(self, place: tuple[int, int, int, int], found: list[Suspect]) -> list[Divergence]:
         if not found:

@@ -1,14 +1,14 @@
 """Which event of a change is behind a difference?
 
 A change may consume many events, and the journal has the state after all of them. So they are run once more, one at a
-time, and what each writes is laid beside the place that differs: the first that writes there is the suspect. It is
-certain if no other one does. If none does, the recorded code wrote where the given code does not, and the suspect is
-the first event that was applied.
+time, and what each writes is laid beside the places that differ: the first event that writes at one of them is the
+suspect. It is certain if no other one writes there. If none does, the recorded code wrote where the given code does
+not, and the suspect is the first event that was applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -71,46 +71,66 @@ class Difference(NamedTuple):
         return f"{'.'.join(self.path)} is {self.recorded}, and would be {self.replayed}"
 
 
-def first_difference(recorded: Any, replayed: Any, path: Path = ()) -> Difference | None:
-    """Members in the order of their names; None if both are the same JSON."""
-    if isinstance(recorded, dict) and isinstance(replayed, dict):
-        for key in sorted({*recorded, *replayed}):
-            if key not in recorded or key not in replayed:
-                sides = [told(encode_json(side[key])) if key in side else NOTHING for side in (recorded, replayed)]
-                return Difference((*path, key), sides[0], sides[1])
-            found = first_difference(recorded[key], replayed[key], (*path, key))
-            if found is not None:
-                return found
-        return None
-    if merge_patch.same(recorded, replayed):
-        return None
-    return Difference(path, told(encode_json(recorded)), told(encode_json(replayed)))
+def first_difference(recorded: Any, replayed: Any) -> Difference | None:
+    """None if both are the same JSON."""
+    return next(differences(recorded, replayed), None)
+
+
+def differences(recorded: Any, replayed: Any, path: Path = ()) -> Iterator[Difference]:
+    """All places at which two states differ, members in the order of their names."""
+    if not (isinstance(recorded, dict) and isinstance(replayed, dict)):
+        if not merge_patch.same(recorded, replayed):
+            yield Difference(path, told(encode_json(recorded)), told(encode_json(replayed)))
+        return
+    for key in sorted({*recorded, *replayed}):
+        if key in recorded and key in replayed:
+            yield from differences(recorded[key], replayed[key], (*path, key))
+        else:
+            sides = [told(encode_json(side[key])) if key in side else NOTHING for side in (recorded, replayed)]
+            yield Difference((*path, key), sides[0], sides[1])
 
 
 def suspect(
-    app: App, before: dict[str, Any], space: Space, events: Sequence[Event], applied: Container[int], path: Path
-) -> tuple[Event | None, bool]:
-    """The event of a change behind a difference at `path`; without one, behind its timers. `events` are those that ran.
+    app: App,
+    before: dict[str, Any],
+    space: Space,
+    events: Sequence[Event],
+    applied: Container[int],
+    paths: Sequence[Path],
+) -> tuple[Event | None, bool, int]:
+    """The first event of a change behind differences at `paths`, whether that is certain, and at which of the paths.
 
-    `before` is the state before the change and is left as it is; `space` has the timers of that time.
+    Without paths it is the one behind the change's timers. `events` are those that ran, `before` is the state before
+    the change and is left as it is, and `space` has the timers of that time.
     """
+    writes = _writes(app, before, space, events)
+    touching: list[tuple[Event, int]] = []
+    for event, is_replaced, patch, has_timers in writes:
+        if not paths and has_timers:
+            touching.append((event, 0))
+        touching += [(event, at) for at, path in enumerate(paths) if is_replaced or _touches(patch, path)]
+    if touching:
+        event, first = touching[0]
+        return event, len([None for _, at in touching if at == first]) == 1, first
+    candidates = [event for event in events if event.chain_sequencer in applied] or list(events)
+    return (candidates[0] if candidates else None), len(candidates) == 1, 0
+
+
+def _writes(
+    app: App, before: dict[str, Any], space: Space, events: Sequence[Event]
+) -> Iterator[tuple[Event, bool, Any, bool]]:
+    """Of each event that is applied what it alone writes: (event, whether all is replaced, patch, whether timers)."""
     recorder = Recorder(merge_patch.copied(before))
     if not space.version:
         recorder.state.update(merge_patch.copied(app.initial))
         recorder.take()
-    next_timer, touching = space.next_timer, []
+    next_timer = space.next_timer
     for event in events:
         verdict = app.run(recorder, event, next_timer)
         next_timer += len(verdict.timers)
-        replaced, patch = recorder.take()
-        if verdict.outcome is not Outcome.APPLIED:
-            continue
-        is_touching = (replaced or _touches(patch, path)) if path else bool(verdict.timers or verdict.cancelled)
-        if is_touching:
-            touching.append(event)
-    if not touching:
-        touching = [event for event in events if event.chain_sequencer in applied] or list(events)
-    return (touching[0] if touching else None), len(touching) == 1
+        is_replaced, patch = recorder.take()
+        if verdict.outcome is Outcome.APPLIED:
+            yield event, is_replaced, patch, bool(verdict.timers or verdict.cancelled)
 
 
 def _touches(patch: Any, path: Path) -> bool:
