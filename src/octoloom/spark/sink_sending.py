@@ -25,7 +25,16 @@ from collections.abc import Iterable
 from octoloom.core.errors import OctoloomError
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_client import PRODUCE, LogClient
-from octoloom.runtime.log_errors import BrokenSequence, Fenced, LogError, OutOfRange, TooLarge, UnknownTopic, error_of
+from octoloom.runtime.log_errors import (
+    BrokenSequence,
+    Fenced,
+    LogError,
+    NotLeader,
+    OutOfRange,
+    TooLarge,
+    UnknownTopic,
+    error_of,
+)
 from octoloom.spark.sink_batches import Batch
 from octoloom.wire.kafka.client_messages import LATEST, Produced, TopicPartition
 from octoloom.wire.kafka.errors import ErrorCode
@@ -83,9 +92,10 @@ class Sender:
         """Looks up topics, and where their partitions end before anything is written."""
         for topic in topics:
             if topic not in self.partitions:
-                found = await self.client.topic(topic)
-                ends = await self.client.list_offsets({(topic, number): LATEST for number in found.partitions})
-                self._ends |= ends
+                timeout_ms = int(self.timeout_s * 1000)
+                found = await self.client.topic(topic, timeout_ms)
+                places: list[TopicPartition] = [(topic, number) for number in found.partitions]
+                self._ends |= await self.client.list_offsets(dict.fromkeys(places, LATEST), timeout_ms)
                 self.partitions[topic] = len(found.partitions)
 
     async def send(self, batches: Iterable[Batch]) -> None:
@@ -144,6 +154,7 @@ class Lane:
         self._error: BaseException | None = None
         self._backoff = Backoff()
         self._trouble_since: float | None = None
+        self._unknown_since: float | None = None
 
     def add(self, batch: Batch) -> None:
         self._waiting.append(batch)
@@ -195,7 +206,7 @@ class Lane:
         elif offset is not None:
             self._in_flight_max = IN_FLIGHT_MAX
         self._flight.popleft()
-        self._trouble_since = None
+        self._trouble_since = self._unknown_since = None
         self._backoff.reset()
         self._sender.on_settled(batch)
 
@@ -206,6 +217,8 @@ class Lane:
         except OutOfRange:
             return  # retention was faster
         there, _ = read_fetched(fetched.batches, offset)
+        if not there:
+            raise NotLeader(f"{self._name} has a new leader that does not know yet what is committed: try again")
         ours = read_records(batch.wire)
         if [record[2:] for record in there[: len(ours)]] != [record[2:] for record in ours]:
             raise OtherRows(OTHER_ROWS.format(place=self._name))
@@ -220,11 +233,11 @@ class Lane:
         self._waiting.extendleft(batch for batch, _ in reversed(self._flight))
         self._flight.clear()
         while True:
-            self._trouble_since = self._trouble_since or loop.time()
-            patience_s = min(UNKNOWN_S, self._sender.timeout_s)
-            if not isinstance(error, UnknownTopic):
-                patience_s = self._sender.timeout_s
-            if not error.retriable or loop.time() - self._trouble_since > patience_s:
+            now = loop.time()
+            self._trouble_since = self._trouble_since or now
+            self._unknown_since = (self._unknown_since or now) if isinstance(error, UnknownTopic) else now
+            is_late = now - self._trouble_since > self._sender.timeout_s or now - self._unknown_since > UNKNOWN_S
+            if is_late or not error.retriable:
                 raise self._explained(error)
             await asyncio.sleep(self._backoff.next_s())
             try:
