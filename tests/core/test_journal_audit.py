@@ -8,13 +8,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from octoloom.core.acknowledged import Settled
-from octoloom.core.event import Outcome
+from octoloom.core.app import App, AppEvent
+from octoloom.core.backlog import Backlog
+from octoloom.core.compute import Worker
+from octoloom.core.event import Event, Outcome
 from octoloom.core.findings import MEANINGS
 from octoloom.core.journal_audit import SpaceAudit, SpaceVerdict
 from octoloom.core.merge_patch import copied
-from octoloom.core.space import encode_json
+from octoloom.core.replay import Replayer
+from octoloom.core.space import Space, encode_json
 from tests.core.audit_story import (
     Entries,
     change_at,
@@ -305,3 +311,51 @@ def test_what_cannot_be_read_is_told() -> None:
     made.unreadable("this is not JSON", (2, 77))
     [finding] = made.finish().findings
     assert (finding.name, finding.place) == ("unreadable", "partition 2, offset 77")
+
+
+# Whatever an app writes, its journal is clean.
+
+values: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.floats(0, 1, width=16),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=2),
+    max_leaves=4,
+)
+writes = st.lists(st.tuples(st.lists(st.sampled_from("xyz"), min_size=1, max_size=3), values), max_size=4)
+
+
+def writer() -> App:
+    """An app that writes what it is told to; a 2 removes, and whoever writes into a leaf fails."""
+    app = App("writer", state={"x": {"y": 1}})
+
+    @app.on("write")
+    def write(state: Any, event: AppEvent) -> None:
+        for path, value in event.payload:
+            place = state
+            for key in path[:-1]:
+                place = place.setdefault(key, {})
+            if value == 2:
+                place.pop(path[-1], None)
+            else:
+                place[path[-1]] = value
+            if isinstance(value, list) and value:
+                place[path[-1]].append(value[0])
+
+    return app
+
+
+@given(st.lists(writes, min_size=1, max_size=8), st.integers(1, 3))
+def test_whatever_an_app_writes_its_journal_is_clean(history: list[Any], batch: int) -> None:
+    space = Space("table")
+    space.backlog = Backlog()
+    worker = Worker(writer(), space)
+    for at in range(0, len(history), batch):
+        for payload in history[at : at + batch]:
+            number = space.next_chain_sequencer
+            event = Event(number, "ada", number, "write", encode_json(payload), number, number)
+            space.add(event)
+            worker.inbox.append(event)
+        worker.step(1)
+    entries = [(1, entry) for entry in space.backlog.entries()]
+    assert audit(entries, saving=True).counts == {}
+    replayer = Replayer("table", writer())
+    assert [replayer.read(*each) for each in entries] == [[] for _ in entries]

@@ -39,7 +39,7 @@ from octoloom.core.journal import JournalReader
 from octoloom.core.merge_patch import same
 from octoloom.core.space import decode_json
 
-DIGESTS_MAX = 1_024
+DIGESTS_MAX = 256
 _encode = msgspec.msgpack.Encoder().encode
 Place = tuple[int, int]
 """(partition, offset)"""
