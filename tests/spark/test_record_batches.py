@@ -99,7 +99,10 @@ def test_columns_hold_what_the_wire_reads_one_by_one(
     start = data.draw(st.just(0) | st.integers(first, last + 1))
     end = data.draw(st.none() | st.integers(start, last + 1))
     cut = data.draw(st.integers(0, len(log)))
-    buffers: list[Buffer] = [b"".join(log[:cut]), memoryview(b"".join(log[cut:]))]
+    kinds: list[type[bytes | bytearray | memoryview]] = data.draw(
+        st.permutations([bytes, bytes, bytearray, memoryview])
+    )
+    buffers: list[Buffer] = [kinds[0](b"".join(log[:cut])), kinds[1](b"".join(log[cut:]))]
     expected = [one for one in read_fetched(b"".join(log), start)[0] if end is None or one.offset < end]
     with small_steps(small):
         table = decode(buffers, "games", 7, start=start, end=end)
@@ -113,11 +116,18 @@ def test_columns_hold_what_the_wire_reads_one_by_one(
 
 def test_the_kind_of_a_timestamp_and_the_absence_of_headers_are_told() -> None:
     one, other = Record(0, NOW, None, b"", (("name", None),)), Record(0, NOW + 5, b"", None)
-    table = decode(log_of([([one, other], "none", 0), ([other, other], "zstd", LOG_APPEND_TIME)], 3), "t", 0)
-    assert table["timestampType"].to_pylist() == [0, 0, 1, 1]
-    assert table["headers"].to_pylist() == [[{"key": "name", "value": None}], None, None, None]
-    assert table["key"].to_pylist() == [None, b"", b"", b""]
-    assert table["value"].to_pylist() == [b"", None, None, None]
+    log = log_of([([one, other], "none", 0), ([other], "none", LOG_APPEND_TIME), ([one], "zstd", 0)], 3)
+    table = decode(log, "t", 0)
+    assert table["timestampType"].to_pylist() == [0, 0, 1, 0]
+    assert table["headers"].to_pylist() == [
+        [{"key": "name", "value": None}],
+        None,
+        None,
+        [{"key": "name", "value": None}],
+    ]
+    assert table["key"].to_pylist() == [None, b"", b"", None]
+    assert table["value"].to_pylist() == [b"", None, None, b""]
+    assert decode(log[:2], "t", 0) == table.slice(0, 3)
 
 
 def test_long_batches_of_all_kinds_of_lengths_are_walked_and_jumped_over() -> None:
