@@ -33,7 +33,7 @@ def run(*words: str) -> Result:
 
 
 @pytest.mark.spark
-def test_tables_and_activity(journal: Journal, tmp_path: Path) -> None:
+def test_tables(journal: Journal, tmp_path: Path) -> None:
     bootstrap, _ = journal
     where = ("--topic", "troubled", "-b", bootstrap, "-q")
     made = run("journal", *where, "--out", str(tmp_path / "tables"), "--json")
@@ -43,11 +43,6 @@ def test_tables_and_activity(journal: Journal, tmp_path: Path) -> None:
     assert told["tables"]["dead_letters"] == 1
     again = run("journal", *where, "--out", str(tmp_path / "tables"))
     assert (again.exit_code, "--overwrite" in again.stderr) == (2, True)
-    shown = run("activity", *where, "--tables", str(tmp_path / "tables"), "--out", str(tmp_path / "report"))
-    assert shown.exit_code == 0, shown.output
-    assert "3 spaces, 12 devices" in shown.stdout
-    assert all(word in shown.stdout for word in ("Busiest devices", "well defended", "activity.png"))
-    assert (tmp_path / "report" / "activity.svg").exists()
 
 
 @pytest.mark.spark

@@ -93,7 +93,7 @@ def test_tables_that_follow_a_topic(spark: SparkSession, bootstrap: str, topic: 
     records, plays = troubled()
     name, tables = topic(4, retention_ms="-1"), tmp_path / "tables"
     rows = to_rows(records, topic=name, partitions=4)
-    options = {"bootstrap": bootstrap, "topic": name, "maxOffsetsPerTrigger": "130"}
+    options = {"bootstrap": bootstrap, "topic": name, "maxOffsetsPerTrigger": "100"}
 
     def follow() -> None:
         follow_tables(read_journal(spark, options, stream=True), tables, every_s=None).awaitTermination()

@@ -77,7 +77,7 @@ def command(
     out = common.out or OUT
     if tables is not None and follow:
         raise UsageError("--tables are what they are: leave them out to --follow the topic")
-    options = source_options(common, topic, given)
+    options = source_options(common, topic, given) if tables is None else {}
     with common.spark("activity") as spark:
         if follow:
             _follow(spark, options, out, width_s, every_s)
