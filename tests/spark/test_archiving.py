@@ -211,8 +211,8 @@ def test_a_crash_at_any_step_leaves_a_whole_archive(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "begun", tmp_path / name)
         return Disk(tmp_path / name)
 
-    def work(disk: Disk) -> None:
-        with disk.archiver(file_rows=5) as archiver:
+    def work(disk: Disk, file_rows: int = 5) -> None:
+        with disk.archiver(file_rows) as archiver:
             archiver.run()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -236,7 +236,8 @@ def test_a_crash_at_any_step_leaves_a_whole_archive(tmp_path: Path) -> None:
         assert end >= 12
         assert len(rows(Archive(disk.archive), 0, end)) == end
         assert len(rows(Archive(disk.archive, disk.log()), 0, 25)) == 25
-        work(disk)
+        # Files of another size do not overwrite what was left behind.
+        work(disk, 4)
         assert rows(Archive(disk.archive), 0, 25) == expected(0, 12) + expected(12, 25, headers=True)
         names = {path.name for path in (Path(disk.archive) / TOPIC).iterdir()}
         assert names == {"_lock", "_manifest.json"} | {f"00000-{a:020d}-{b:020d}.parquet" for a, b in archived(disk)}

@@ -147,6 +147,16 @@ def test_damage_is_read_from_another_replica_and_never_served(tmp_path: Path) ->
         batches(guest(tmp_path, "b1", "b2"), 0, one.end)
 
 
+def test_whole_batches_of_another_log_are_not_served(tmp_path: Path) -> None:
+    log = a_log(tmp_path)
+    written = all_of(log)
+    path = Path(log.path) / segments_of(log)[0]
+    batches_of = split(path.read_bytes())
+    # One is missing and the rest has moved up: every checksum is right, and the offsets are not.
+    path.write_bytes(b"".join(batches_of[:3] + batches_of[4:]))
+    assert served_before_damage(guest(tmp_path), log.end) == written[:3]
+
+
 @pytest.mark.parametrize("cut", [1, 40, 61, 200])
 def test_a_torn_end_is_not_served(tmp_path: Path, cut: int) -> None:
     log = a_log(tmp_path)
