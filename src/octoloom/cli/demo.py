@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 import uvloop
 
+from octoloom.cli.demo_examination import examined
 from octoloom.cli.demo_screen import DemoScreen, Played
 from octoloom.cli.options import APP
 from octoloom.core.journal import Durability
@@ -113,33 +114,48 @@ ACTS = [
     help="When a move counts: once all links have it, or once it is on the brokers' disks.",
 )
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Keep logs and records here.")
+@click.option("--spark/--no-spark", default=True, help="Whether Spark examines it all in the end.  [default: it does]")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("report"),
+    show_default=True,
+    help="Where Spark's tables and plots go.",
+)
 @click.option("--quick", is_flag=True, help="A short form: 8 players, 8 seconds.")
-def command(players: int, seconds: float, durability: str, data: Path | None, quick: bool) -> None:
+def command(
+    players: int, seconds: float, durability: str, data: Path | None, spark: bool, report: Path, quick: bool
+) -> None:
     """Play a game on a chain of three links, kill each of them and a broker, and prove that nothing was lost.
 
     Starts a register, three brokers, three links and the players as processes of their own, on free ports. The brokers
     keep a journal of every change. Beside the game a few chat in causal order with one who is slow, and the coordinator
     of a group in total order is killed. In the end the players' records, the replicas and the journal must tell the
-    same, and so must the group's survivors: exits with 0 only if every promise held. Ctrl-C stops all that it started
-    and nothing else.
+    same, and so must the group's survivors. Then Spark computes the whole history again, audits journal, logs and
+    traces, and draws what went on. Exits with 0 only if every promise held. Ctrl-C stops all that it started and
+    nothing else.
 
     \b
     Examples:
       octoloom demo
-      octoloom demo --quick
+      octoloom demo --quick --no-spark
       octoloom demo --players 100 --seconds 90 --data /tmp/demo
     """
     if quick:
         players, seconds = 8, 8.0
     with tempfile.TemporaryDirectory(prefix="octoloom-demo-") as temporary:
-        story = Story(data or Path(temporary), players, seconds, Durability(durability))
+        story = Story(data or Path(temporary), players, seconds, Durability(durability), report if spark else None)
         exit_code = uvloop.run(story.run())
     raise click.exceptions.Exit(exit_code)
 
 
 class Story:
-    def __init__(self, data: Path, players: int, seconds: float, durability: Durability) -> None:
+    def __init__(
+        self, data: Path, players: int, seconds: float, durability: Durability, report: Path | None = None
+    ) -> None:
         self.players, self.seconds = players, seconds
+        self.report = report
+        """Where Spark puts what it finds; None if it is not asked."""
         self.plan = Plan(data, APP, REPLICAS, register_port=0, device_port=0, broker_port=0, durability=durability)
         self.screen = DemoScreen(len(ACTS))
         self.played: list[Played] = []
@@ -176,7 +192,11 @@ class Story:
                 await self._play(stage, number, act)
             self.screen.begin(0, "the proof", "Everybody comes to rest, and all are asked what they saw and hold.")
             evidence = await stage.evidence()
-        return self._conclude(evidence)
+            verdicts = prove(evidence)
+            if self.report is not None:
+                self.screen.begin(0, "spark", "Whoever has nothing but the log and the traces must come to the same.")
+                verdicts += await examined(stage, evidence, self.report, self.screen.tell)
+        return self._conclude(evidence, verdicts)
 
     async def _play(self, stage: Stage, number: int, act: Act) -> None:
         self.screen.begin(number, act.title, act.story)
@@ -187,7 +207,6 @@ class Story:
         await asyncio.sleep(max(self.seconds / len(ACTS) - (now_ms() - begun_ms) / 1000, 0))
         self.played.append(Played(act.title, begun_ms, now_ms(), outcome))
 
-    def _conclude(self, evidence: Evidence) -> int:
-        verdicts: list[Verdict] = prove(evidence)
+    def _conclude(self, evidence: Evidence, verdicts: list[Verdict]) -> int:
         self.screen.conclude(self.played, evidence, verdicts)
         return 0 if all(verdict.held for verdict in verdicts) else 1
