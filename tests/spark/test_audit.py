@@ -192,7 +192,7 @@ def test_a_journal_that_is_still_written_is_followed(spark: SparkSession, bootst
     damage, name = next((damage, name) for damage, name in SPACE_DAMAGE if name == "settled-twice")
     rows = to_rows([*rows_of("table", damage(entries)), *rows_of("other", entries)], partitions=2)
     found: list[Any] = []
-    for batch in (rows[:20], rows[20:60], rows[60:]):
+    for batch in (rows[:40], rows[40:]):
         produce(bootstrap, "followed", batch, partitions=2)
         stream = read_journal(spark, {"bootstrap": bootstrap, "topic": "followed"}, stream=True)
         query = follow_audit(stream, tmp_path / "audit", found.extend, every_s=None)
