@@ -125,7 +125,7 @@ class Copy:
         for member in self.members():
             with contextlib.suppress(psutil.Error):
                 parent = member.parent()
-                if parent is not None and "pyspark.daemon" in " ".join(parent.cmdline()):
+                if parent is not None and parent.cmdline()[-2:] == ["pyspark.daemon", "pyspark.worker"]:
                     found.append(member)
         return found
 
@@ -165,7 +165,10 @@ class Copy:
         self.start()
 
     def kill_worker(self) -> None:
-        for worker in random.sample(workers := self.workers(), min(len(workers), 2)):
+        """One of those who read and write, or several: a task has one of each."""
+        workers = self.workers()
+        assert workers
+        for worker in random.sample(workers, random.randint(1, len(workers))):
             with contextlib.suppress(psutil.NoSuchProcess):
                 worker.send_signal(signal.SIGKILL)
 
