@@ -95,7 +95,7 @@ def audit_verdicts(work: Examination, spark: SparkSession) -> list[Verdict]:
 
     told = read_acknowledgements([Path(work.acknowledged)])
     steps = {Path(trace).stem: [trace] for trace in work.traces}
-    report = audit(spark, bootstrap=work.bootstrap, steps=steps, told=told, app=work.app)
+    report = audit(spark, bootstrap=work.bootstrap, steps=steps, told=told)
     journal, logs, groups = report.journal, report.logs or [], report.groups or []
     assert journal is not None
     acknowledged = f"{journal.acknowledged} acknowledged events among {journal.events}, {journal.changes} changes"
