@@ -82,16 +82,17 @@ class Common:
         self.is_begun, begins = True, running() is None
         with self._starting():
             made = session(name, master=self.master, cores=self.cores, memory=self.memory, config=config)
-        try:
-            with _interruptible(), told():
-                yield made
-        except KeyboardInterrupt:
-            with contextlib.suppress(Exception):
-                made.sparkContext.cancelAllJobs()
-            raise click.exceptions.Exit(INTERRUPTED) from None
-        finally:
-            if begins:
-                made.stop()
+        with _hushed():
+            try:
+                with _interruptible(), told():
+                    yield made
+            except KeyboardInterrupt:
+                with contextlib.suppress(Exception):
+                    made.sparkContext.cancelAllJobs()
+                raise click.exceptions.Exit(INTERRUPTED) from None
+            finally:
+                if begins:
+                    made.stop()
 
     @contextlib.contextmanager
     def _starting(self) -> Iterator[None]:
@@ -113,13 +114,26 @@ def _interruptible() -> Iterator[None]:
     """Ctrl-C interrupts, and no more: PySpark's own handler calls Java while a call is under way, and prints pages."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.default_int_handler) if is_main else None
-    logging.getLogger().addFilter(_is_not_py4j)
     try:
         yield
     finally:
-        logging.getLogger().removeFilter(_is_not_py4j)
         if is_main:
             signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """A call to Java that is broken off is logged, through loggers of py4j's own and through the root."""
+    root, named, nowhere = logging.getLogger(), logging.getLogger("py4j"), logging.NullHandler()
+    root.addFilter(_is_not_py4j)
+    named.addHandler(nowhere)
+    propagated, named.propagate = named.propagate, False
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_py4j)
+        named.removeHandler(nowhere)
+        named.propagate = propagated
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
