@@ -55,7 +55,8 @@ def examine(work: Examination) -> Iterator[Said]:
     from octoloom.spark.sessions import session
 
     yield Said("starting Spark on this machine")
-    spark = session("demo")
+    # It is a short work: Java's better compiler would cost more than it gives.
+    spark = session("demo", config={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
     try:
         with told():
             journal = read_journal(spark, {"bootstrap": work.bootstrap})
