@@ -1,18 +1,22 @@
 """CPU seconds of a Spark session: its Java, the Python workers below it, and the process that drives it.
 
-Workers come and go. What they have used is then in the account of their parent, which has waited for them, so the sum
-over the processes that are there, each with the children it has outlived, leaves nobody out. The brokers are children
-of the same driver; they are started before the meter is made, and counted apart.
+Workers come and go, and nobody waits for them: what they have used is lost with them. So the processes are looked at
+again and again while something is measured, and one that is gone counts with what was last seen of it; it was idle, or
+lasted less than a look. The brokers are children of the same driver; they are started before the meter is made, and
+counted apart. What the looking takes is not counted.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 import psutil
+
+LOOK_S = 0.25
 
 
 class Measured(msgspec.Struct):
@@ -32,28 +36,41 @@ class Meter:
     @contextmanager
     def running(self) -> Iterator[Measured]:
         """What is done inside is measured; the figures are there when it is over."""
-        found = Measured()
-        before, servers, began = self._session(), self._others(), time.perf_counter()
-        yield found
-        found.elapsed_s = time.perf_counter() - began
-        found.cpu_s = self._session() - before
-        found.server_cpu_s = self._others() - servers
+        found, over = Measured(), threading.Event()
+        before = self._below()
+        seen, looking = dict(before), [0.0]
+        watch = threading.Thread(target=self._watch, args=(seen, looking, over), daemon=True)
+        servers, began, own = used(self._servers), time.perf_counter(), time.process_time()
+        watch.start()
+        try:
+            yield found
+            found.elapsed_s = time.perf_counter() - began
+            own = time.process_time() - own
+        finally:
+            over.set()
+            watch.join()
+        seen |= self._below()
+        found.cpu_s = own - looking[0] + sum(cpu_s - before.get(each, 0.0) for each, cpu_s in seen.items())
+        found.server_cpu_s = used(self._servers) - servers
 
-    def _session(self) -> float:
+    def _watch(self, seen: dict[psutil.Process, float], looking: list[float], over: threading.Event) -> None:
+        while not over.wait(LOOK_S):
+            seen |= self._below()
+            looking[0] = time.thread_time()
+
+    def _below(self) -> dict[psutil.Process, float]:
+        """The processes of the session, each with what it has used so far."""
         below = [each for each in psutil.Process().children(recursive=True) if each not in self._servers]
-        return time.process_time() + used(below)
-
-    def _others(self) -> float:
-        return used(self._servers)
+        return {each: cpu_s for each in below if (cpu_s := used([each]))}
 
 
 def used(processes: Iterable[psutil.Process]) -> float:
-    """CPU seconds of these processes, and of their children that are no more."""
+    """CPU seconds of these processes."""
     total = 0.0
     for process in processes:
         try:
             times = process.cpu_times()
         except psutil.NoSuchProcess:
             continue
-        total += times.user + times.system + times.children_user + times.children_system
+        total += times.user + times.system
     return total

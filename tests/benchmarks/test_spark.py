@@ -72,8 +72,12 @@ def test_cpu_of_children_is_counted_even_if_they_are_gone_and_that_of_servers_ap
     try:
         meter = Meter()
         assert server.stdin is not None
-        # As Java does, the child outlives what it has started.
-        parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BURN!r}]); print(); input()"
+        # As Spark's workers do, the grandchild ends while it is measured, and nobody waits for it.
+        parent = (
+            "import signal, subprocess, sys, time; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+            f"subprocess.Popen([sys.executable, '-c', {BURN + chr(10) + 'time.sleep(1)'!r}]);"
+            "time.sleep(2.5); print(); input()"
+        )
         with meter.running() as found:
             server.stdin.write("\n")
             server.stdin.flush()
