@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import subprocess
 import sys
@@ -150,7 +151,9 @@ def test_a_streaming_query_feeds_live_spaces(spark: SparkSession, url: str, tmp_
     for batch in range(3):
         told = [f'{{"space":"fed-{s}","name":"{n}","payload":{p}}}' for s, n, p in rows_of(batch)]
         (tmp_path / "rows").mkdir(exist_ok=True)
-        (tmp_path / "rows" / f"{batch}.json").write_text("\n".join(told))
+        file = tmp_path / "rows" / f"{batch}.json"
+        file.write_text("\n".join(told))
+        os.utime(file, (batch, batch))  # Spark takes the oldest first
     for _ in range(2):  # the second time there is nothing left to do
         rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(tmp_path / "rows"))
         writer = feed(rows, url, name="query", state=tmp_path / "state")

@@ -64,7 +64,7 @@ def test_a_fold_in_a_stream_goes_on_after_a_restart_and_equals_the_batch_and_the
     records = [(row["key"], row["value"]) for row in rows]
 
     def stream() -> DataFrame:
-        frame = read(spark, bootstrap, moves, stream=True, maxOffsetsPerTrigger="150")
+        frame = read(spark, bootstrap, moves, stream=True, maxOffsetsPerTrigger="100")
         return fold(frame, make_app(), colocated=True, state=str(tmp_path / "state"))
 
     produce(bootstrap, moves, [*records[:250], (b"x", b"no event")])

@@ -88,8 +88,8 @@ def test_all_that_a_reader_has_to_cope_with_is_the_core_alone(spark: SparkSessio
     from octoloom.spark.journal_tables import read_journal
 
     records, plays = troubled()
-    produce(bootstrap, "troubled", [*to_rows(records), mark_row(offset=10_000)])
-    report = replay(read_journal(spark, {"bootstrap": bootstrap, "topic": "troubled"}), octoloom.arena.app)
+    produce(bootstrap, "troubled-replay", [*to_rows(records), mark_row(offset=10_000)])
+    report = replay(read_journal(spark, {"bootstrap": bootstrap, "topic": "troubled-replay"}), octoloom.arena.app)
     assert report.clean
     assert summed(report) == summed_by_core(records)
     assert report.dropped > 0
