@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CASES = ("read", "fold", "cores", "growth")
-WAYS = ("Parquet", "log", "files", "archive")
+WAYS = ("Parquet", "log", "files", "archive", "table")
 BATCHES = 20
 SHARES = (0.1, 0.3, 1.0)
 SPACE_COUNTS = (10, 1_000, 100_000)

@@ -92,7 +92,7 @@ class Figures:
         return one.elapsed_s / two.elapsed_s if one and two else None
 
     def verdicts(self) -> list[Verdict]:
-        at_least = [("log", LOG_AT_LEAST), ("archive", ARCHIVE_AT_LEAST)]
+        at_least = [("log", LOG_AT_LEAST), ("archive", ARCHIVE_AT_LEAST), ("table", ARCHIVE_AT_LEAST)]
         at_most = [("batch", BATCH_AT_MOST), ("stream", STREAM_AT_MOST)]
         found = [
             Verdict(

@@ -6,6 +6,7 @@ Spark into a topic with four partitions, and read
   log      from the broker: `format("octoloom")`, all eight columns
   files    from the broker's segment files, on the same machine (`path`)
   archive  from the topic archive
+  table    from the topic archive, by Spark's own Parquet reader: `topic_table`
   Parquet  from files that Spark has written, from the same rows, with its own reader
 
 Every way of reading ends in the same query: a hash over every byte of every column, which is compared. Folding is
@@ -35,6 +36,7 @@ import spark_app
 from brokers import Cluster
 from octoloom.core.event import Event
 from octoloom.core.fold import Fold
+from octoloom.spark.archive_table import topic_table
 from octoloom.spark.archiving import archive_topic
 from octoloom.spark.fetching import Reader
 from octoloom.spark.operators import fold
@@ -93,6 +95,8 @@ class Topic:
     def frame(self, spark: SparkSession, way: str, share: float = 1.0) -> DataFrame:
         if way == "Parquet":
             return spark.read.parquet(self.parquet)
+        if way == "table":
+            return topic_table(spark, self.name, self.archive)
         reader = spark.read.format("octoloom").option("topic", self.name)
         if way == "archive":
             return reader.option("archive", self.archive).load()

@@ -1,4 +1,6 @@
-"""One Spark and one set of brokers for all tests in one process that ask for them. Nothing is loaded before."""
+"""What all tests share: one Spark and one set of brokers in a process, for those that ask for them (nothing is loaded
+before), and how many examples a property is tried on: few in every run, many with `--hypothesis-profile=deep`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.clients.cluster import Cluster
     from tests.spark.conftest import MakeTopic
+
+settings.register_profile("deep", max_examples=1_000, deadline=None)
+settings.register_profile("short", max_examples=40, deadline=None)
+settings.load_profile("short")
 
 
 @pytest.fixture(scope="session")

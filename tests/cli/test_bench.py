@@ -34,6 +34,7 @@ def said(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_every_case_of_the_log_is_measured(said: dict[str, Any]) -> None:
     assert said["failures"] == []
     blobs = ", in blobs of 64 KB"
@@ -46,6 +47,7 @@ def test_every_case_of_the_log_is_measured(said: dict[str, Any]) -> None:
     assert all(value > 0 for figure in said["figures"] for value in figure["rounds"])
 
 
+@pytest.mark.slow
 def test_a_ratio_above_one_is_ahead_in_rates_and_in_times(said: dict[str, Any]) -> None:
     found = {(each["case"], each["setup"]["system"], each["setup"]["sync"]): each["median"] for each in said["figures"]}
     checked = 0
@@ -60,6 +62,7 @@ def test_a_ratio_above_one_is_ahead_in_rates_and_in_times(said: dict[str, Any]) 
     assert checked >= 14
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind(said: dict[str, Any], folder: Path) -> None:
     assert list(folder.iterdir()) == []
     lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
