@@ -176,7 +176,7 @@ class Checker:
         """Whoever reads a change in the journal finds the events that it consumed beside it."""
         if entry.change is not None and len(entry.events) != len(entry.change.kills):
             found, consumed = len(entry.events), len(entry.change.kills)
-            raise Broken(f"journal: version {entry.version} of {space} has {found} of the {consumed} events it consumed")
+            raise Broken(f"journal: version {entry.version} of {space} has {found} of {consumed} consumed events")
 
     def on_restored(self, generation: int, space: str, lineage: Lineage) -> None:
         """A generation goes on from the journal: whatever was committed before must be in it."""

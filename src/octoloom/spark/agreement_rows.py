@@ -1,8 +1,8 @@
 """Whether the members of groups agree on one order: `core.agreement` over what they delivered, row by row.
 
 A row is a delivery: `member` delivered the message `number` of `sender`, in its own order. The key is a view of a
-group: in a view all members deliver the same sequence. For each member there is a row with how many deliveries were looked at
-and how many of them were not what another member had delivered at that place, with the first of these.
+group: in a view all members deliver the same sequence. For each member there is a row with how many deliveries were
+looked at and how many of them were not what another member had delivered at that place, with the first of these.
 """
 
 from __future__ import annotations
