@@ -12,6 +12,8 @@ import pytest
 
 from octoloom import Expelled, Group, UsageError
 from octoloom.core.group_register import GroupRegisterConfig
+from octoloom.core.register_messages import Declined
+from octoloom.runtime.register_line import FINAL
 from tests.runtime.group_rooms import Listener, group, run, until
 
 TRANSPORTS = ("tcp", "udp")
@@ -303,6 +305,22 @@ def test_who_hangs_is_expelled_and_told_to_join_again() -> None:
             await rooms.agree("ada", "bob")
             await again.to_others("back")
             assert (await anext(ada)).body == "back"
+
+    run(story)
+
+
+@pytest.mark.parametrize("order", ["fifo", "total"])
+def test_what_was_sent_in_the_last_moment_is_in_doubt_too(order: str) -> None:
+    """The register's refusal comes in the tick in which the app sends: nothing of it has left yet."""
+
+    async def story() -> None:
+        async with group(order=order) as rooms:
+            bob, _ = await rooms.join_all("bob", "ada")
+            await bob.to_others("last words")
+            bob._life.on_declined(Declined(FINAL[0], "somebody else is here"))
+            with pytest.raises(Expelled) as caught:
+                await bob.to_others("hello?")
+            assert caught.value.unsure == ["last words"]
 
     run(story)
 

@@ -119,6 +119,7 @@ class Membership:
         if self.view is None and (declined.code in FINAL or declined.code == "full"):
             self.end(UsageError(f"{name_of(self.me)} cannot join {self.group}: {self._refused}"))
         elif declined.code in FINAL:
+            self.driver.begin()  # what the app has sent in this tick is in doubt, too
             self._expel(declined.detail, self.driver.core.in_doubt())
         else:
             _log.warning("the register declines %s: %s", self.me, self._refused)
@@ -234,7 +235,7 @@ class Membership:
 
     def on_overrun(self) -> None:
         text = f"{name_of(self.me)} does not take what {self.group} sends it: read faster, then join again"
-        self.end(group_errors.Expelled(text))
+        self.end(group_errors.Expelled(text, _bodies(self.driver.core.in_doubt())))
 
     # The end.
 

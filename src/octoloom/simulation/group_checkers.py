@@ -73,6 +73,8 @@ class GroupChecker:
         self.views: dict[int, tuple[list[str], str]] = {}
         self._casts: dict[tuple[int, str, int], list[str]] = {}
         """By epoch, sender and number: the bundles of a cast."""
+        self.unsure: dict[str, dict[str, None]] = {}
+        """Of those that were expelled: what they were told to be in doubt."""
         self._directs: dict[tuple[str, str], list[str]] = {}
         self._got: dict[tuple[str, str], int] = {}
 
@@ -191,6 +193,9 @@ class GroupChecker:
         for payload in payloads:
             self.said[payload].dropped = self._life(node.name).stays[-1].epoch
 
+    def on_expelled(self, node: GroupNode, unsure: list[str]) -> None:
+        self.unsure[node.name] = dict.fromkeys(unsure)
+
     def on_direct_sent(self, sender: str, to: str, payload: str) -> None:
         self._directs.setdefault((sender, to), []).append(payload)
 
@@ -260,7 +265,21 @@ class GroupChecker:
             self._check_same(epoch, one, other)
         for node in nodes:
             self._check_sent(node, nodes)
+        for name, unsure in self.unsure.items():
+            self._check_doubts(name, unsure, nodes)
         self._check_state(nodes)
+
+    def _check_doubts(self, name: str, unsure: dict[str, None], nodes: list[GroupNode]) -> None:
+        """Who was expelled was told of all that those who went on from its last view do not have."""
+        stays = self.lives[name].stays if name in self.lives else []
+        last = stays[-1].epoch if stays else 0
+        others = [self.lives[node.name] for node in nodes]
+        others = [life for life in others if any(stay.epoch == last and not stay.void for stay in life.stays)]
+        for payload, said in self.said.items():
+            if said.sender != name or said.dropped or payload in unsure or (not said.epoch and self._said_alone(name)):
+                continue
+            if said.epoch in (0, last) and others and not any(payload in life.given for life in others):
+                raise Broken(f"doubt: {name} is not told that nobody has {payload}")
 
     def _check_sent(self, node: GroupNode, nodes: list[GroupNode]) -> None:
         for payload, said in self.said.items():

@@ -175,7 +175,8 @@ class GroupNode:
             case effect.Complain(message):
                 if self._register is not None:
                     self._register.send(self, message)
-            case effect.Expelled():
+            case effect.Expelled(_, unsure):
+                checker.on_expelled(self, [bundle.payload.decode() for bundle in unsure])
                 self.cluster.on_expelled(self)
 
     def _react(self) -> None:
