@@ -35,7 +35,7 @@ run: venv
 # Two runs side by side, because neither keeps two cores busy by itself. The tests on Spark share one Java, in one
 # process; all others are spread over three. What those on Spark say is shown when the others have spoken.
 test: venv
-	@said=$$(mktemp) && { nice -n 5 $(BIN)/python -m pytest -o cache_dir=.pytest_cache/spark -m "spark and not slow" \
+	@said=$$(mktemp) && { $(BIN)/python -m pytest -o cache_dir=.pytest_cache/spark -m "spark and not slow" \
 		> "$$said" 2>&1 & } && spark=$$! && trap 'kill $$spark 2> /dev/null; rm -f "$$said"' EXIT && \
 	trap 'exit 130' INT TERM; \
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not spark"; others=$$?; \

@@ -64,6 +64,7 @@ def measured(work: Callable[[group.Runs], None], fails: str = "") -> Measured:
     return runs, calls
 
 
+@pytest.mark.slow
 def test_groups_take_turns_and_warm_ups_do_not_count() -> None:
     runs, calls = measured(group.Runs.throughput)
     assert runs.failures == []
@@ -81,6 +82,7 @@ def test_groups_take_turns_and_warm_ups_do_not_count() -> None:
     assert len(runs.figures().cases) == 4
 
 
+@pytest.mark.slow
 def test_latency_and_failover_are_measured_without_bundling() -> None:
     runs, calls = measured(group.Runs.latency)
     assert calls[:2] == [f"{OURS} start 4 alone", f"{JGROUPS} start 4 alone"]
@@ -96,6 +98,7 @@ def test_latency_and_failover_are_measured_without_bundling() -> None:
     assert runs.figures().ratio(BLACKOUT) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", ["start 4 bundled", "3 senders, 1 KB"])
 def test_a_group_that_fails_is_named_and_the_other_goes_on(fails: str) -> None:
     runs, calls = measured(group.Runs.throughput, fails)

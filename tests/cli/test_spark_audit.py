@@ -23,6 +23,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(octoloom, ["spark", "run", "audit", *words])
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_clean_run_passes_and_a_lost_change_does_not(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     records = merged(make_plays(spaces=3, events=120))
