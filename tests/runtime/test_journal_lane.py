@@ -187,6 +187,23 @@ def test_what_stays_is_tried_under_a_new_id(code: int) -> None:
     uvloop.run(main())
 
 
+def test_a_number_that_may_be_taken_is_not_used_for_something_else() -> None:
+    """The first attempt was written and its answer lost, the second is refused as too large: of the same size is next."""
+
+    async def main() -> None:
+        async with lane() as (log, there, owner):
+            there.add(items(1, 1))
+            await until(lambda: there.idle)
+            log.faults[Api.PRODUCE] += ["lose", ErrorCode.MESSAGE_TOO_LARGE]
+            there.add(items(2, 2))
+            await until(lambda: there.idle)
+            there.add(items(1, 1, "other"))
+            await until(lambda: owner.acknowledged("other") == [1])
+            assert versions(records(log), "other") == [1]
+
+    uvloop.run(main())
+
+
 def test_a_batch_whose_answer_does_not_come_is_sent_again() -> None:
     async def main() -> None:
         async with lane(timeout_ms=100) as (log, there, _):

@@ -191,6 +191,9 @@ class Lane:
                 self._backoff.reset()
                 return
             except TooLarge:
+                # An earlier attempt may have been written, and no answer came: under this id the number is taken, and
+                # a broker would take whatever comes next with it for a duplicate.
+                self._tag = None
                 raise
             except LogError as error:
                 if not error.retriable:
