@@ -76,7 +76,9 @@ async def _follow(pipe: int, patience_s: float) -> int:
     try:
         while True:
             try:
-                await asyncio.wait_for(readable.wait(), patience_s)
+                # Not wait_for: in Python 3.11 it may swallow a cancellation that comes together with the event.
+                async with asyncio.timeout(patience_s):
+                    await readable.wait()
                 silent = False
             except TimeoutError:
                 silent = True
