@@ -188,7 +188,7 @@ def test_what_stays_is_tried_under_a_new_id(code: int) -> None:
 
 
 def test_a_number_that_may_be_taken_is_not_used_for_something_else() -> None:
-    """The first attempt was written and its answer lost, the second is refused as too large: of the same size is next."""
+    """The first attempt was written and its answer lost, the second is refused as too large; then another comes."""
 
     async def main() -> None:
         async with lane() as (log, there, owner):
