@@ -32,7 +32,7 @@ $(STAMP):
 run: venv
 	@$(BIN)/octoloom demo
 
-# Two runs side by side, because neither keeps two cores busy by itself. The tests on Spark share one Java, in one
+# Two runs side by side: while one waits for processes, the other computes. The tests on Spark share one Java, in one
 # process; all others are spread over three. What those on Spark say is shown when the others have spoken.
 test: venv
 	@said=$$(mktemp) && { $(BIN)/python -m pytest -o cache_dir=.pytest_cache/spark -m "spark and not slow" \

@@ -99,7 +99,7 @@ def test_batches_add_up(tmp_path: Path) -> None:
     assert (counts.rows, counts.voided) == (len(rows), 3)
     assert counts.taken + counts.doubles + counts.late == counts.rows
     assert commit.tables["changes"] == counts.taken
-    assert [path.name for path in (tmp_path / "_octoloom" / "work").glob("*")] == []
+    assert [path.name for path in (tmp_path / "_octoloom" / "begun").glob("*")] == []
     assert len(list((tmp_path / "_octoloom" / "states").iterdir())) <= 2 * len({row.partition for row in rows})
 
 

@@ -97,10 +97,13 @@ def _view(spark: SparkSession, bootstrap: str, topic: str, name: str, state: Pat
 def _follow(running: StreamingQuery, common: Common, name: str) -> None:
     screen = Console(stderr=True, highlight=False)
     told = -1
-    while not running.awaitTermination(1):
-        done = running.lastProgress
-        if not common.quiet and done is not None and done["batchId"] != told and done["numInputRows"]:
-            told = done["batchId"]
-            screen.print(f"{name}: batch {told}, {done['numInputRows']:,} records read")
+    try:
+        while not running.awaitTermination(1):
+            done = running.lastProgress
+            if not common.quiet and done is not None and done["batchId"] != told and done["numInputRows"]:
+                told = done["batchId"]
+                screen.print(f"{name}: batch {told}, {done['numInputRows']:,} records read")
+    finally:
+        running.stop()
     if (error := running.exception()) is not None:
         raise error

@@ -3,7 +3,7 @@
     events/000000000012-00003.parquet     batch 12, task 3; the same for each table
     _octoloom/commits/000000000012.json   batch 12 is whole: its counts, and the states that it leaves
     _octoloom/states/…                    which version of each space was seen last, per partition of the topic
-    _octoloom/work/…                      what tasks have begun, and nobody reads
+    _octoloom/begun/…                     what tasks have begun, and nobody reads
 
 Exactly once, whoever dies when:
 
@@ -57,7 +57,7 @@ class TaskFiles:
     """What one attempt of a task writes: a file per table, begun when it has rows."""
 
     def __init__(self, directory: Path) -> None:
-        self.folder = directory / OWN / "work" / uuid.uuid4().hex
+        self.folder = directory / OWN / "begun" / uuid.uuid4().hex
         self.folder.mkdir(parents=True)
         self.rows: dict[str, int] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}
@@ -162,7 +162,7 @@ class JournalDirectory:
                 state.unlink()
         for old in sorted((self.own / "commits").glob("*.json"))[:-COMMITS_KEPT]:
             old.unlink()
-        shutil.rmtree(self.own / "work", ignore_errors=True)
+        shutil.rmtree(self.own / "begun", ignore_errors=True)
 
     def read_state(self, commit: Commit | None, place: str) -> bytes | None:
         name = commit.states.get(place) if commit is not None else None
@@ -171,7 +171,7 @@ class JournalDirectory:
     @contextlib.contextmanager
     def replacing(self, name: str) -> Iterator[Path]:
         """A path to write a table to that then takes the place of the one of this name."""
-        made, old = (self.own / "work" / f"{name}-{uuid.uuid4().hex}" for _ in range(2))
+        made, old = (self.own / "begun" / f"{name}-{uuid.uuid4().hex}" for _ in range(2))
         made.parent.mkdir(parents=True, exist_ok=True)
         yield made
         if (self.path / name).exists():
