@@ -23,13 +23,13 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
 
 import group_figures
 import group_octoloom
 import jgroups_peer
 from group_case import MEMBERS, SENDERS, SIZES, Failover, FailoverCase, GroupCase, GroupUnderTest
 from group_figures import JGROUPS, MS, NAMES, OURS, PER_SECOND, Figure, Figures
+from printed_tables import show
 
 GROUPS: dict[str, Callable[[Path], GroupUnderTest]] = {OURS: group_octoloom.Octoloom, JGROUPS: jgroups_peer.JGroups}
 SIDES: dict[str, Any] = {OURS: group_octoloom, JGROUPS: jgroups_peer}
@@ -167,18 +167,6 @@ def chosen(only: str | None, say: Callable[[str], None]) -> list[str]:
     return found
 
 
-def show(facts: dict[str, str], figures: Figures, failures: list[str], every: bool, markdown: bool) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
-    console.print(", ".join(f"{name} {value}" for name, value in facts.items()))
-    for table in group_figures.tables(figures, every):
-        if table.rows and markdown:
-            click.echo(f"\n{table.markdown()}")
-        elif table.rows:
-            console.print(table.rich())
-    for failure in failures:
-        console.print(f"Failed: {failure}", style="bold")
-
-
 def as_json(facts: dict[str, str], figures: Figures, failures: list[str]) -> bytes:
     return msgspec.json.encode(
         {
@@ -252,7 +240,7 @@ def main(
     if json:
         click.echo(as_json(facts, runs.figures(), runs.failures))
     else:
-        show(facts, runs.figures(), runs.failures, every, markdown)
+        show(facts, group_figures.tables(runs.figures(), every), runs.failures, markdown)
     raise click.exceptions.Exit(1 if runs.failures else 0)
 
 

@@ -27,7 +27,6 @@ import click
 import confluent_kafka
 import msgspec
 import psutil
-from rich.console import Console
 
 import log_tables
 import nats_peer
@@ -36,6 +35,7 @@ from log_case import LATENCY_RATE, LATENCY_SIZE, Load, LogUnderTest, Measured, M
 from log_figures import LATENCY, NATS, OURS, RAW, REDIS, Figure, Figures, consume_case, produce_case
 from log_octoloom import Octoloom
 from log_raw import Raw
+from printed_tables import show
 
 SIZES = (100, 1_000)
 SYNCS: tuple[Sync, ...] = ("os", "always")
@@ -188,20 +188,10 @@ def chosen(peers: tuple[str, ...], say: Any) -> list[str]:
     return [name for name in wanted if PEERS[name].program() is not None]
 
 
-def show(facts: dict[str, str], figures: Figures, failures: list[str], every: bool, markdown: bool) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
-    console.print(", ".join(f"{name} {value}" for name, value in facts.items()))
+def tables_of(figures: Figures, every: bool, markdown: bool) -> list[log_tables.Table]:
     verdicts = figures.verdicts(SIZES)
     found = log_tables.page_tables(figures, verdicts) if markdown else log_tables.tables(figures, verdicts)
-    for table in [*found, *(log_tables.busy_tables(figures) if every else [])]:
-        if table.rows and markdown:
-            click.echo(f"\n{table.markdown()}")
-        elif table.rows:
-            console.print(table.rich())
-    if any(ratio.weaker for ratio in figures.ratios()):
-        console.print(log_tables.WEAKER_NOTE)
-    for failure in failures:
-        console.print(f"Failed: {failure}", style="bold")
+    return [*found, *(log_tables.busy_tables(figures) if every else [])]
 
 
 def as_json(facts: dict[str, str], figures: Figures, failures: list[str]) -> bytes:
@@ -266,7 +256,8 @@ def main(
     if json:
         click.echo(as_json(facts, figures, runs.failures))
     else:
-        show(facts, figures, runs.failures, every, markdown)
+        note = log_tables.WEAKER_NOTE if any(ratio.weaker for ratio in figures.ratios()) else ""
+        show(facts, tables_of(figures, every, markdown), runs.failures, markdown, note)
     raise click.exceptions.Exit(1 if runs.failures else 0)
 
 

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.console import Console
 
 import spark_figures
 import spark_work
 from brokers import Cluster
 from octoloom.spark import session
+from printed_tables import show
 from spark_figures import CORES, EVENTS, FOLD, READ, SPACES, Figure, Figures
 from spark_meter import Measured, Meter
 from spark_work import Result, Topic
@@ -194,18 +194,6 @@ def machine() -> dict[str, str]:
     }
 
 
-def show(facts: dict[str, str], figures: Figures, failures: list[str], every: bool, markdown: bool) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
-    console.print(", ".join(f"{name} {value}" for name, value in facts.items()))
-    for table in spark_figures.tables(figures, every):
-        if table.rows and markdown:
-            click.echo(f"\n{table.markdown()}")
-        elif table.rows:
-            console.print(table.rich())
-    for failure in failures:
-        console.print(f"Failed: {failure}", style="bold")
-
-
 def as_json(facts: dict[str, str], figures: Figures, failures: list[str]) -> bytes:
     return msgspec.json.encode(
         {
@@ -270,7 +258,7 @@ def main(
     if json:
         click.echo(as_json(facts, runs.figures(), runs.failures))
     else:
-        show(facts, runs.figures(), runs.failures, every, markdown)
+        show(facts, spark_figures.tables(runs.figures(), every), runs.failures, markdown)
     raise click.exceptions.Exit(1 if runs.failures else 0)
 
 

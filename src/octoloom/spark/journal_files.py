@@ -7,7 +7,7 @@
 
 Exactly once, whoever dies when:
 
-1. A task writes into a folder of its attempt, under `work`. Nothing there counts.
+1. A task writes into a folder of its attempt, under `begun`. Nothing there counts.
 2. The driver moves the files of a batch to names that follow from the batch and the task, and then writes its commit.
    A batch that is run again has the same records: if its commit is there nothing is done, otherwise what it has left
    is removed first.
