@@ -48,6 +48,16 @@ def everybody_is_ready(right: Wrong, self: Nakack, union: Any) -> bool:
     return True
 
 
+@plant(Transition, "_fill")
+def only_the_coordinator_is_filled_in(right: Wrong, self: Transition, *arguments: Any) -> None:
+    if self._gathering is None:
+        right(self, *arguments)
+
+
+# Alone the first is harmless: who is told of the cut was given all before, in this order.
+together(GROUP_PLANTS, everybody_is_ready, only_the_coordinator_is_filled_in)
+
+
 @plant(Gathering, "behind")
 def nobody_is_brought_up(right: Wrong, self: Gathering) -> list[str]:
     """Who missed an installation is left where it is."""

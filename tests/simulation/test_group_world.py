@@ -10,12 +10,10 @@ import pytest
 from octoloom.simulation.search import transcript, try_seeds
 from tests.simulation.planted_group import GROUP_PLANTS
 
-HISTORIES = 2_000
+HISTORIES = 600
 SHARE = 100
 BOUND = 300
 """Within so many seeds a planted bug must be found."""
-RARE = ("everybody_is_ready",)
-RARE_BOUND = 6_000
 
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, SHARE))
@@ -25,20 +23,11 @@ def test_no_history_breaks_a_promise(first: int) -> None:
     assert tried == SHARE
 
 
-@pytest.mark.parametrize("name", [name for name in GROUP_PLANTS if name not in RARE])
+@pytest.mark.parametrize("name", GROUP_PLANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
     with GROUP_PLANTS[name]():
         _, found = try_seeds("group", range(BOUND))
     assert found is not None, f"{name} went unnoticed through {BOUND} histories"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", RARE)
-def test_a_bug_that_needs_rare_company_is_found(name: str) -> None:
-    with GROUP_PLANTS[name]():
-        _, found = try_seeds("group", range(RARE_BOUND))
-    assert found is not None, f"{name} went unnoticed through {RARE_BOUND} histories"
 
 
 def test_a_seed_is_a_history() -> None:
