@@ -25,7 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from tests.clients.cluster import PATIENCE_S, SESSION_MS, Cluster, Note, numbered
+from tests.clients.cluster import PATIENCE_S, SESSION_MS, Cluster, Note, numbered, until
 from tests.clients.groups import PARTITIONS, POLL_S, Member, joined, play_group, read, write
 from tests.clients.speakers import Confluent
 
@@ -161,18 +161,26 @@ def test_topics_are_administered(cluster: Cluster) -> None:
         result_of(admin.create_topics([NewTopic(topic, 2, 3)]))
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     result_of(admin.create_partitions([NewPartitions(topic, 4)]))
-    assert len(admin.list_topics(timeout=PATIENCE_S).topics[topic].partitions) == 4
+
+    def parts() -> int:
+        return len(admin.list_topics(timeout=PATIENCE_S).topics[topic].partitions)
+
+    until("all brokers to know the partitions", lambda: parts() == 4)
     resource = ConfigResource(ResourceType.TOPIC, topic)
     assert result_of(admin.describe_configs([resource]))["retention.ms"].value == "60000"
     entry = ConfigEntry("segment.bytes", "65536", incremental_operation=AlterConfigOpType.SET)
     result_of(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]))
-    settings = result_of(admin.describe_configs([resource]))
-    assert (settings["segment.bytes"].value, settings["retention.ms"].value) == ("65536", "60000")
+
+    def settings() -> list[str]:
+        found = result_of(admin.describe_configs([resource]))
+        return [found[name].value for name in ("segment.bytes", "retention.ms")]
+
+    until("all brokers to know the settings", lambda: settings() == ["65536", "60000"])
     Confluent().write(cluster.brokers, topic, 0, "none", [Note(None, value) for value in numbered(0, 10)])
     assert result_of(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
     assert result_of(admin.list_offsets({TopicPartition(topic, 0): earliest})).offset == 4
     result_of(admin.delete_topics([topic]))
-    assert topic not in admin.list_topics(timeout=PATIENCE_S).topics
+    until("all brokers to forget the topic", lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics)
     described = admin.describe_cluster().result(PATIENCE_S)
     assert sorted(node.id for node in described.nodes) == [1, 2, 3]

@@ -10,7 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[impor
 from kafka.errors import NoError, OffsetOutOfRangeError, TopicAlreadyExistsError  # type: ignore[import-untyped]
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
-from tests.clients.cluster import PATIENCE_S, SESSION_MS, Cluster, Note, numbered
+from tests.clients.cluster import PATIENCE_S, SESSION_MS, Cluster, Note, numbered, until
 from tests.clients.groups import POLL_S, Member, play_group
 from tests.clients.speakers import Python
 
@@ -119,9 +119,13 @@ def test_topics_are_administered(cluster: Cluster, admin: KafkaAdminClient) -> N
     with pytest.raises(TopicAlreadyExistsError):
         admin.create_topics(new)
     admin.create_partitions({topic: 4})
+
+    def parts() -> list[int]:
+        [described] = admin.describe_topics([topic])
+        return sorted(part["partition_index"] for part in described["partitions"])
+
+    until("all brokers to know the partitions", lambda: parts() == [0, 1, 2, 3])
     assert topic in admin.list_topics()
-    [described] = admin.describe_topics([topic])
-    assert sorted(part["partition_index"] for part in described["partitions"]) == [0, 1, 2, 3]
 
     def settings() -> dict[str, str]:
         found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])["topic"][topic]
@@ -131,13 +135,14 @@ def test_topics_are_administered(cluster: Cluster, admin: KafkaAdminClient) -> N
     for incremental, value in ((True, "65536"), (False, "131072")):
         change = ConfigResource(ConfigResourceType.TOPIC, topic, {"segment.bytes": value})
         assert admin.alter_configs([change], incremental=incremental) == {"topic": {topic: "OK"}}
-        assert settings() == {"retention.ms": "60000", "min.insync.replicas": "2", "segment.bytes": value}
+        wanted = {"retention.ms": "60000", "min.insync.replicas": "2", "segment.bytes": value}
+        until(f"all brokers to know {wanted}", lambda wanted=wanted: settings() == wanted)  # type: ignore[misc]
     admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic, ["segment.bytes"])])
-    assert "segment.bytes" not in settings()
+    until("all brokers to know the default", lambda: "segment.bytes" not in settings())
     Python().write(cluster.brokers, topic, 0, "none", [Note(None, value) for value in numbered(0, 10)])
     where = TopicPartition(topic, 0)
     assert admin.delete_records({where: 4})[where]["low_watermark"] == 4
     admin.delete_topics([topic])
-    assert topic not in admin.list_topics()
+    until("all brokers to forget the topic", lambda: topic not in admin.list_topics())
     seen = admin.describe_cluster()
     assert sorted(each["broker_id"] for each in seen["brokers"]) == [1, 2, 3]

@@ -56,7 +56,8 @@ def test_a_job_is_counted_to_its_end(spark: SparkSession, monkeypatch: pytest.Mo
 
     def seen(self: Tracker) -> Look:
         looks.append(real(self))
-        if (looks[-1].tasks_done, looks[-1].tasks, looks[-1].rows) == (2, 4, ROWS // 2):
+        # Those that wait may have told of their rows already: an executor tells now and then what its tasks have read.
+        if (looks[-1].tasks_done, looks[-1].tasks) == (2, 4) and looks[-1].rows >= ROWS // 2:
             (tmp_path / "gate").touch()
         return looks[-1]
 
