@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EVENT_COLUMNS = ("space", "device", "sequencer", "name", "payload")
+FOLD_COLUMNS = (*EVENT_COLUMNS, "time_ms", "dice")
 FOLDED = (
     "space string, events long, applied long, rejected long, deferred long, state string, "
     "topic string, partition int, offset long, error string"

@@ -22,7 +22,7 @@ from octoloom.spark.agreement_rows import AGREED, AGREEMENT_COLUMNS, AgreementRo
 from octoloom.spark.apps import app_loader
 from octoloom.spark.causal_rows import ADDED, CAUSAL_COLUMNS, CausalRows
 from octoloom.spark.deduping import Dedupe
-from octoloom.spark.folding import EVENT_COLUMNS, FOLDED, Folding
+from octoloom.spark.folding import EVENT_COLUMNS, FOLD_COLUMNS, FOLDED, Folding
 from octoloom.spark.keyed import BUCKETS, PLACE, Hosting, Weaver, host
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ def fold(
     _need(frame, ("key", "value") if is_records else EVENT_COLUMNS, "fold")
     make = partial(Folding, app_loader(app), on_error == "fail")
     key = "key" if is_records else "space"
-    return host(frame, _hosting(frame, make, key, order, colocated, state, buckets), _struct(FOLDED))
+    hosting = _hosting(frame, make, key, order, colocated, state, buckets)
+    # What is not needed is left behind in Java: to hand it over costs more than to read it.
+    wanted = {*(("key", "value") if is_records else FOLD_COLUMNS), *PLACE, *order}
+    return host(frame.select(*(name for name in frame.columns if name in wanted)), hosting, _struct(FOLDED))
 
 
 def causal_order(
