@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from tests.spark.conftest import MakeTopic
 from tests.spark.standalone import standalone
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PARTITIONS = 2
 RECORDS = 500

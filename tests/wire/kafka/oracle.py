@@ -19,7 +19,7 @@ from octoloom.wire.kafka.apis import SERVED, RequestHeader, parse_header
 
 st.register_type_strategy(Records, st.binary(max_size=40))
 
-few = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For a test that is run again for every version, most of which differ little."""
 
 int16s = st.integers(-(2**15), 2**15 - 1)
