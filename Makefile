@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 100000
+# A cluster is many processes: without bytecode each of them would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help venv run test check lint types chaos simulate bench lock clean
 

@@ -10,7 +10,7 @@ import pytest
 from octoloom.simulation.search import transcript, try_seeds
 from tests.simulation.planted import PLANTS
 
-HISTORIES = 600
+HISTORIES = 1_000
 """As many as a minute allows, of the 100,000 of `make simulate`."""
 SHARE = 100
 BOUND = 600

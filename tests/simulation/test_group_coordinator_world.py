@@ -7,7 +7,7 @@ import pytest
 from octoloom.simulation.group_coordinator_world import simulate
 from tests.simulation.planted_consumers import GROUP_PLANTS
 
-HISTORIES = 300
+HISTORIES = 500
 SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
