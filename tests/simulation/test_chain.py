@@ -26,7 +26,14 @@ FIRST = {
     "deferred_events_not_restored": 192,
     "fenced_at_the_end_of_the_turn": 82,
     "sketch_less_than": 55,
+    "told_before_it_is_journaled": 97,
+    "outcomes_told_early": 97,
+    "lagging_device_loses_outcomes": 90,
+    "zombie_serves_the_past": 56,
     "kills_before_events": 46,
+    "reused_number_reported_as_resent": 35,
+    "older_copy_sends_its_queue": 33,
+    "learner_counts_as_whole": 26,
 }
 """Some bugs need rare company: the search for these begins shortly before a history that shows them."""
 

@@ -23,6 +23,10 @@ FIRST = {
     "version_not_compared": 245,
     "producers_not_rebuilt": 114,
     "anyone_may_join": 90,
+    "stale_frames_acknowledged": 89,
+    "received_is_durable": 51,
+    "cut_at_the_watermark": 25,
+    "duplicate_answered_at_once": 25,
 }
 """Some bugs need rare company: the search for these begins shortly before a history that shows them."""
 

@@ -142,6 +142,7 @@ TOOLS = "bash sh chmod dirname ls ps uname"
 """What Spark and its scripts run."""
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_runs_where_the_machine_has_no_java(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
