@@ -83,6 +83,22 @@ def test_a_fold_in_a_stream_goes_on_after_a_restart_and_equals_the_batch_and_the
         assert [(row["topic"], row["error"].split(":")[0]) for row in bad] == [(moves, "the value is no event")]
 
 
+def test_a_fold_is_handed_what_it_needs_and_no_more(spark: SparkSession) -> None:
+    """To hand the headers over, which no fold looks at, took longer than to fold."""
+    records = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, headers string"
+    columns = "space string, device string, sequencer long, name string, payload string, time_ms long, extra string"
+    for schema, order, left in (
+        (records, ["topic", "partition", "offset"], {"timestamp", "headers"}),
+        (records, ["timestamp"], {"headers"}),
+        (columns, ["sequencer"], {"extra"}),
+    ):
+        frame = spark.createDataFrame([], schema)
+        for colocated in (True, False):
+            folded: Any = fold(frame, make_app(), order=order, colocated=colocated)
+            handed = folded._jdf.queryExecution().analyzed().children().head().output().mkString(" ").split()
+            assert {column.partition("#")[0] for column in handed} == set(frame.columns) - left
+
+
 def as_folded(rows: list[Row]) -> dict[str, tuple[Any, int, int]]:
     """The last of each space. Within a stream, later rows are of later batches."""
     return {row["space"]: (msgspec.json.decode(row["state"]), row["applied"], row["rejected"]) for row in rows}
