@@ -109,7 +109,8 @@ class _Writing:
                         await self._send(producer, number, line)
             except asyncio.CancelledError:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(producer.flush(), LAST_WORDS_S)
+                    async with asyncio.timeout(LAST_WORDS_S):
+                        await producer.flush()
                 raise
             finally:
                 self.counting.stop()

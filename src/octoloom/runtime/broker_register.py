@@ -83,9 +83,11 @@ class BrokerRegisterClient:
         ticket = self._ticket
         if not self.line.say(msgspec.structs.replace(message, ticket=ticket)):
             return AdminDone(ticket, ErrorCode.NOT_CONTROLLER, "no register answers: try again once one does")
-        answer = self._requests[ticket] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[AdminDone] = asyncio.get_running_loop().create_future()
+        self._requests[ticket] = answer
         try:
-            return await asyncio.wait_for(answer, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await answer
         except TimeoutError:
             return AdminDone(ticket, ErrorCode.REQUEST_TIMED_OUT, "the register did not answer in time")
         finally:

@@ -78,7 +78,8 @@ class Socket(WSListener):
         self.transport.send_close(WSCloseCode.OK)
         self.transport.disconnect()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.closed.wait(), CLOSE_MS_MAX / 1000)
+            async with asyncio.timeout(CLOSE_MS_MAX / 1000):
+                await self.closed.wait()
 
 
 class Driver:

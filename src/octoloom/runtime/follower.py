@@ -99,7 +99,8 @@ class Follower:
         self._driver_or_none = Driver(core, Route(self._urls), store, self._on_told)
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.online(), self._wait_ms / 1000)
+                async with asyncio.timeout(self._wait_ms / 1000):
+                    await self.online()
         except BaseException:
             await self._close()
             raise

@@ -164,7 +164,8 @@ class GroupStage:
 
     async def _answer(self, speaker: Child) -> dict[str, str]:
         try:
-            line = await asyncio.wait_for(speaker.read_line(), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                line = await speaker.read_line()
         except TimeoutError as error:
             raise UsageError(f"{speaker.name} gave no answer within {PATIENCE_S:.0f} s: see {speaker.log}") from error
         if not line.startswith("ready "):

@@ -30,7 +30,8 @@ async def read_journal(bootstrap: str, space: str, version: int, timeout_s: floa
         place = place_of(space, len(partitions))
         copy = JournalCopy(f"{place[0]}-{place[1]}", space, 0, [], [])
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(_read_place(client, place, version, copy), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await _read_place(client, place, version, copy)
         others = [(TOPIC, number) for number in partitions if number != place[1]]
         await _look_for_strays(client, others, copy)
         copy.high = (await client.bounds([place]))[place][1]

@@ -135,7 +135,8 @@ class Peers:
         dial = asyncio.get_running_loop().create_connection(
             lambda: FramedConnection(self._on_frames, self._on_closed), host, port
         )
-        _, connection = await asyncio.wait_for(dial, CONNECT_MS_MAX / 1000)
+        async with asyncio.timeout(CONNECT_MS_MAX / 1000):
+            _, connection = await dial
         self._dialled[connection] = lost
         connection.send(encode_intro(Intro(self._me, self._token, chain)))
         try:

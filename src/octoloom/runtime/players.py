@@ -136,7 +136,8 @@ class Player(Watcher):
 
     async def settle(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.device.settled(), SETTLE_S)
+            async with asyncio.timeout(SETTLE_S):
+                await self.device.settled()
         await asyncio.sleep(0)
 
     def record(self) -> PlayerRecord:

@@ -84,7 +84,8 @@ class Child:
             )  # fmt: skip
         child = cls(name, process, log)
         try:
-            await asyncio.wait_for(child._await_ready(), READY_S)
+            async with asyncio.timeout(READY_S):
+                await child._await_ready()
         except TimeoutError as error:
             await child.stop(0)
             raise UsageError(f"{name} was not ready within {READY_S:.0f} s: its log is {log}") from error
@@ -136,7 +137,8 @@ class Child:
             self.signal(signal.SIGINT)
             self.signal(signal.SIGCONT)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.wait(), patience_s)
+                async with asyncio.timeout(patience_s):
+                    await self.wait()
         if self.running:
             self.signal(signal.SIGKILL)
         await self.wait()

@@ -102,7 +102,8 @@ class Kept:
         if self.child is not None:
             self.child.signal(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.child.wait(), LEAVE_S)
+                async with asyncio.timeout(LEAVE_S):
+                    await self.child.wait()
             await self.child.stop()
 
     def kill(self) -> None:

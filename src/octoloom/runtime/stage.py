@@ -232,7 +232,8 @@ class Stage:
             child.write_line(f"finish {version}")
         for child in self._children:
             try:
-                code = await asyncio.wait_for(child.wait(), FINISH_S)
+                async with asyncio.timeout(FINISH_S):
+                    code = await child.wait()
             except TimeoutError as error:
                 text = f"{child.name} did not tell what it saw within {FINISH_S:.0f} s: see {child.log}"
                 raise UsageError(text) from error

@@ -170,7 +170,8 @@ class Cluster:
 
     async def _soon(self, condition: Callable[[], bool], otherwise: str, timeout_s: float = WHOLE_S) -> None:
         try:
-            await asyncio.wait_for(self.until(condition), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self.until(condition)
         except TimeoutError as error:
             logs = self.plan.data / "logs"
             text = f"{otherwise} within {timeout_s:.0f} s: look into {logs} and `octoloom status`"
@@ -181,7 +182,8 @@ class Cluster:
             self._moved.clear()
             # A process may have died without a word of news yet.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), 0.2)
+                async with asyncio.timeout(0.2):
+                    await self._moved.wait()
 
     def kill(self, role: str) -> str:
         """Ends the head, middle or tail of the first chain with SIGKILL; answers its name."""
