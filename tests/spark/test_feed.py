@@ -148,13 +148,13 @@ def test_a_chain_that_is_out_of_reach_fails_the_batch_which_is_sent_later(url: s
 def test_a_streaming_query_feeds_live_spaces(spark: SparkSession, url: str, tmp_path: Path) -> None:
     """The rows of each batch lie in a file, and come in one batch each."""
     schema = "space string, name string, payload struct<batch: long, at: long>"
-    for batch in range(3):
-        told = [f'{{"space":"fed-{s}","name":"{n}","payload":{p}}}' for s, n, p in rows_of(batch)]
-        (tmp_path / "rows").mkdir(exist_ok=True)
-        file = tmp_path / "rows" / f"{batch}.json"
-        file.write_text("\n".join(told))
-        os.utime(file, (batch, batch))  # Spark takes the oldest first
-    for _ in range(2):  # the second time there is nothing left to do
+    (tmp_path / "rows").mkdir()
+    for batches in (range(2), range(2, 3), range(0)):  # the last time there is nothing left to do
+        for batch in batches:
+            told = [f'{{"space":"fed-{s}","name":"{n}","payload":{p}}}' for s, n, p in rows_of(batch)]
+            file = tmp_path / "rows" / f"{batch}.json"
+            file.write_text("\n".join(told))
+            os.utime(file, (batch, batch))  # Spark takes the oldest first
         rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(tmp_path / "rows"))
         writer = feed(rows, url, name="query", state=tmp_path / "state")
         assert writer.trigger(availableNow=True).start().awaitTermination(120)

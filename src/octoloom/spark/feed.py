@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -86,10 +86,14 @@ def as_rows(frame: DataFrame) -> DataFrame:
 
 
 class _Batches:
+    _begun: ClassVar[dict[Path, Feeder]] = {}
+    """Of each ledger the feeder of this process that used it last."""
+
     def __init__(self, feeder: Feeder) -> None:
         self._feeder = feeder
 
     def on_batch(self, rows: DataFrame, batch: int) -> None:
+        self._begin()
         if self._feeder.knows(batch):
             self._feeder.run(batch, None)
             return
@@ -98,13 +102,21 @@ class _Batches:
             raise UsageError(f"batch {batch} has more than {ROWS_MAX} rows: aggregate more, or take in less at a time")
         self._feeder.run(batch, [(row["space"], row["name"], row["payload"]) for row in found])
 
+    def _begin(self) -> None:
+        """Nobody tells a feeder that its query has ended. But Spark runs one query of a name at a time: so it has."""
+        older = self._begun.get(self._feeder.path)
+        if older is not self._feeder:
+            self._begun[self._feeder.path] = self._feeder
+            if older is not None:
+                older.close()
+
 
 class Feeder:
     """Sends batches of rows, on a loop of its own in a thread of its own."""
 
     def __init__(self, urls: list[str], name: str, ledger: Path, token: str = "", online_s: float = ONLINE_S) -> None:
         self._urls, self._name, self._token, self._online_s = urls, name, token, online_s
-        self._path = ledger
+        self.path = ledger.absolute()
         self._ledger_or_none: FeedLedger | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._devices: OrderedDict[str, Device] = OrderedDict()
@@ -112,7 +124,7 @@ class Feeder:
     @property
     def _ledger(self) -> FeedLedger:
         if self._ledger_or_none is None:
-            self._ledger_or_none = FeedLedger(self._path, self._name)
+            self._ledger_or_none = FeedLedger(self.path, self._name)
         return self._ledger_or_none
 
     def knows(self, batch: int) -> bool:
