@@ -16,6 +16,7 @@ from octoloom.core.sequencer import CoordinatorFirst, ForwardTable
 from octoloom.core.stability import Stability
 from octoloom.core.tags import Seen
 from octoloom.core.transition import Transition
+from octoloom.core.turns import Turns
 from octoloom.core.unicast import Unicast
 from tests.simulation.planting import Plants, Wrong, planting, together
 
@@ -158,6 +159,11 @@ def gaps_are_not_asked_for(right: Wrong, self: Nakack, now: int) -> list[Any]:
 def a_cast_is_new_again(right: Wrong, self: Nakack, sender: str, number: int) -> bool:
     seen: Seen = self._streams[sender].seen
     return number <= seen.watermark
+
+
+@plant(Turns, "delivered")
+def what_is_held_counts_as_had(right: Wrong, self: Turns) -> Any:
+    """Then it is stable, and its sender is sure of it, before its causes are here."""
 
 
 @plant(Stability, "word")

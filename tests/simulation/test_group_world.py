@@ -15,6 +15,7 @@ SHARE = 100
 BOUND = 300
 """Within so many seeds a planted bug must be found."""
 FIRST = {
+    "what_is_held_counts_as_had": 70_446,
     "the_old_coordinators_turn_is_cast_in_the_new_view": 120,
     "casts_are_taken_after_the_report": 88,
     "what_was_held_is_kept_for_the_next_state": 46,

@@ -162,6 +162,7 @@ class Casting:
                 self._order(cast)
             except ProtocolError as error:
                 self._counters[error.code] += 1
+            self.stability.touch()
 
     def deadline(self) -> int:
         times = [self.stability.due_at()]
@@ -178,8 +179,13 @@ class Casting:
             self._emit(ToMembers([member], nak))
         if now < self.stability.due_at():
             return
-        word = self.stability.word(now, self.nakack.counts(), self.nakack.lasts())
+        word = self.stability.word(now, self._counts(), self.nakack.lasts())
         if isinstance(word, Stable):
             self.nakack.on_stable(now, word.counts, word.last)
         if word is not None and self.others:
             self._emit(ToMembers(self.others if self.leads else self.members[:1], word))
+
+    def _counts(self) -> list[int]:
+        """What this member has for good. One that is held back it may never deliver: its causes can still be lost."""
+        counts, delivered = self.nakack.counts(), self.order.delivered()
+        return counts if delivered is None else list(map(min, counts, delivered))

@@ -104,6 +104,9 @@ class OrderFilters(Protocol):
     def waits_for(self) -> tuple[str, int] | None:
         """The (member, count) that the oldest held cast lacks."""
 
+    def delivered(self) -> Sequence[int] | None:
+        """How much of each member was delivered here, in the view's order of them. None: what came without a hole."""
+
 
 class Registry(Generic[Factory]):
     """Factories by name."""

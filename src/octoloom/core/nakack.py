@@ -2,7 +2,7 @@
 
 A sender's casts are numbered. A receiver keeps what it got and sees the gaps; it asks for what it lacks, first its
 sender, then the others in turn, for any member can send it again. A cast is kept until it is *stable*, which means that
-all members have it: then nobody will ask for it any more, and whoever dies, no survivor lacks it.
+all members have delivered it: then nobody will ask for it any more, and whoever dies, no survivor lacks it.
 
 1. A cast is new once.
 2. What a member has, it can send again until it knows it to be stable.

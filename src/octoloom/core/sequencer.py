@@ -81,6 +81,9 @@ class TotalOrder:
     def waits_for(self) -> tuple[str, int] | None:
         return self.receive.waits_for()
 
+    def delivered(self) -> Sequence[int] | None:
+        return None
+
 
 orders.add("total", TotalOrder)
 

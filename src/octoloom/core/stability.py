@@ -1,6 +1,7 @@
 """Which casts all members have, and who has fallen silent.
 
 Every member tells the coordinator how far it has each sender's casts, soon after that changed and now and then anyway.
+What it holds back it does not count: a cause that dies with its sender takes with it what waited for it.
 The coordinator tells all what the least of it is: so much is *stable*, and need not be kept. It also tells the last
 number that anybody knows of each sender, so that who lacks the end of a stream notices.
 

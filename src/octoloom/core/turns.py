@@ -86,6 +86,9 @@ class Turns:
             return self.named(lack)
         return None
 
+    def delivered(self) -> Sequence[int] | None:
+        return self.vector
+
     def named(self, lack: Lack) -> tuple[str, int]:
         place, count = lack
         return ("anybody" if place == ANYBODY else self.names[place], count)
