@@ -40,6 +40,28 @@ def test_retention_by_size_moves_the_start_on_the_leader_and_its_followers(tmp_p
     uvloop.run(main())
 
 
+def test_a_follower_deletes_once_it_is_synced_what_the_leader_has_deleted(tmp_path: Path) -> None:
+    async def main() -> None:
+        settings = with_settings(retention_check_ms=20, sync_ms=20)
+        async with world(tmp_path, ("b1", "b2"), settings) as all_of_it:
+            await all_of_it.topic("t", segment_bytes="20000", retention_bytes="50000", retention_ms="-1")
+            leader = all_of_it.led("t")
+            [follower] = [broker for broker in all_of_it.brokers.values() if broker is not leader]
+            log = follower.state.replicas["t", 0].log
+            syncer = follower._syncer
+            syncer._is_running = True  # as if a sync took very long
+            async with Client.to(leader.address) as client:
+                for _ in range(30):
+                    assert (await client.produce("t", batch(b"x" * 5_000))).error == 0
+            await until(lambda: leader.state.replicas["t", 0].log.size < 50_000 + 25_000)
+            await until(lambda: log.start == leader.core.partitions["t", 0].start)
+            assert log.size > 100_000
+            syncer._is_running = False
+            await until(lambda: log.size < 50_000 + 25_000)
+
+    uvloop.run(main())
+
+
 def test_retention_by_age_follows_the_topics_settings(tmp_path: Path) -> None:
     async def main() -> None:
         settings = with_settings(retention_check_ms=20, sync_ms=20)

@@ -25,6 +25,7 @@ STEPS = 50
 STEP_MS_MIN = 20
 TIMEOUTS_MS = 250
 OPEN_MS = 1_000
+NO_LIMIT = -1
 RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 
 _log = logging.getLogger("octoloom.broker")
@@ -93,6 +94,8 @@ class Upkeep:
         for replica in self._state.replicas.values():
             if replica.partition.leading is not None:
                 self._retain_one(replica, now)
+            else:
+                self._drop_rest(replica, now)
         self._state.soon()
 
     def _retain_one(self, replica: Replica, now: int) -> None:
@@ -111,6 +114,13 @@ class Upkeep:
             self._state.core.streaming.touch(replica.name)
         # A segment that was sealed for being too old goes once it is synced.
         self._syncer.want(replica)
+
+    def _drop_rest(self, replica: Replica, now: int) -> None:
+        """The leader says where the log begins. What lay before that was perhaps not synced then, and can go now."""
+        try:
+            replica.log.retain(now, NO_LIMIT, NO_LIMIT, 0)
+        except StoreError as error:
+            _log.error("%s", error)
 
 
 def save(replica: Replica) -> None:
