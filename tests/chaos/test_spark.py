@@ -45,6 +45,7 @@ class Ends:
     """How many records there are in a topic, counted from where its partitions end."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
         self._places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 0})
 
@@ -52,6 +53,9 @@ class Ends:
         with contextlib.suppress(KafkaException):
             found = [self._consumer.get_watermark_offsets(place, 5.0) for place in self._places]
             return sum(bounds[1] for bounds in found if bounds is not None)
+        # Of a leader that was not among the brokers for a moment librdkafka knows nothing more, for five minutes.
+        with contextlib.suppress(KafkaException):
+            self._consumer.list_topics(self._topic, 5.0)
         return 0
 
 
