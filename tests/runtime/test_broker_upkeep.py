@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 import uvloop
@@ -11,23 +14,35 @@ from octoloom.core.errors import StoreError
 from octoloom.core.log_messages import ConfigureTopic
 from octoloom.runtime import broker_upkeep
 from octoloom.runtime.broker_logs import Logs, load_side
+from octoloom.storage.log import Log
 from octoloom.wire.kafka.records import Record, build_batch
-from tests.runtime.broker_world import Client, batch, until, with_settings, world
+from tests.runtime.broker_world import Client, World, batch, until, with_settings, world
 
 
 def old(value: bytes) -> bytes:
     return build_batch([Record(0, 1_000, None, value)])
 
 
+@asynccontextmanager
+async def kept_small(tmp_path: Path) -> AsyncIterator[World]:
+    """Two brokers with a topic `t` that keeps 50,000 bytes, in segments of 20,000."""
+    settings = with_settings(retention_check_ms=20, sync_ms=20)
+    async with world(tmp_path, ("b1", "b2"), settings) as all_of_it:
+        await all_of_it.topic("t", segment_bytes="20000", retention_bytes="50000", retention_ms="-1")
+        yield all_of_it
+
+
+async def fill(client: Client) -> None:
+    for _ in range(30):
+        assert (await client.produce("t", batch(b"x" * 5_000))).error == 0
+
+
 def test_retention_by_size_moves_the_start_on_the_leader_and_its_followers(tmp_path: Path) -> None:
     async def main() -> None:
-        settings = with_settings(retention_check_ms=20, sync_ms=20)
-        async with world(tmp_path, ("b1", "b2"), settings) as all_of_it:
-            await all_of_it.topic("t", segment_bytes="20000", retention_bytes="50000", retention_ms="-1")
+        async with kept_small(tmp_path) as all_of_it:
             leader = all_of_it.led("t")
             async with Client.to(leader.address) as client:
-                for _ in range(30):
-                    assert (await client.produce("t", batch(b"x" * 5_000))).error == 0
+                await fill(client)
                 logs = [broker.state.replicas["t", 0].log for broker in all_of_it.brokers.values()]
                 # Segments go as long as what is left without the oldest is enough.
                 await until(lambda: all(log.size < 50_000 + 25_000 for log in logs))
@@ -40,25 +55,33 @@ def test_retention_by_size_moves_the_start_on_the_leader_and_its_followers(tmp_p
     uvloop.run(main())
 
 
-def test_a_follower_deletes_once_it_is_synced_what_the_leader_has_deleted(tmp_path: Path) -> None:
+def test_a_follower_deletes_once_it_is_synced_what_the_leader_has_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, gate, slow = Log.sync, Event(), list[Log]()
+
+    def sync(self: Log) -> int:
+        if self in slow:
+            gate.wait()
+        return right(self)
+
     async def main() -> None:
-        settings = with_settings(retention_check_ms=20, sync_ms=20)
-        async with world(tmp_path, ("b1", "b2"), settings) as all_of_it:
-            await all_of_it.topic("t", segment_bytes="20000", retention_bytes="50000", retention_ms="-1")
+        async with kept_small(tmp_path) as all_of_it:
             leader = all_of_it.led("t")
             [follower] = [broker for broker in all_of_it.brokers.values() if broker is not leader]
             log = follower.state.replicas["t", 0].log
-            syncer = follower._syncer
-            syncer._is_running = True  # as if a sync took very long
-            async with Client.to(leader.address) as client:
-                for _ in range(30):
-                    assert (await client.produce("t", batch(b"x" * 5_000))).error == 0
-            await until(lambda: leader.state.replicas["t", 0].log.size < 50_000 + 25_000)
-            await until(lambda: log.start == leader.core.partitions["t", 0].start)
-            assert log.size > 100_000
-            syncer._is_running = False
+            slow.append(log)
+            try:
+                async with Client.to(leader.address) as client:
+                    await fill(client)
+                await until(lambda: leader.state.replicas["t", 0].log.size < 50_000 + 25_000)
+                await until(lambda: log.start == leader.core.partitions["t", 0].start)
+                assert log.size > 100_000
+            finally:
+                gate.set()
             await until(lambda: log.size < 50_000 + 25_000)
 
+    monkeypatch.setattr(Log, "sync", sync)
     uvloop.run(main())
 
 

@@ -25,7 +25,6 @@ STEPS = 50
 STEP_MS_MIN = 20
 TIMEOUTS_MS = 250
 OPEN_MS = 1_000
-NO_LIMIT = -1
 RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 
 _log = logging.getLogger("octoloom.broker")
@@ -95,7 +94,7 @@ class Upkeep:
             if replica.partition.leading is not None:
                 self._retain_one(replica, now)
             else:
-                self._drop_rest(replica, now)
+                self._drop_rest(replica)
         self._state.soon()
 
     def _retain_one(self, replica: Replica, now: int) -> None:
@@ -115,10 +114,10 @@ class Upkeep:
         # A segment that was sealed for being too old goes once it is synced.
         self._syncer.want(replica)
 
-    def _drop_rest(self, replica: Replica, now: int) -> None:
+    def _drop_rest(self, replica: Replica) -> None:
         """The leader says where the log begins. What lay before that was perhaps not synced then, and can go now."""
         try:
-            replica.log.retain(now, NO_LIMIT, NO_LIMIT, 0)
+            replica.log.drop_trimmed()
         except StoreError as error:
             _log.error("%s", error)
 

@@ -236,7 +236,7 @@ class Log:
         if offset <= self.start:
             return
         self.start = offset
-        self._drop_below_start()
+        self.drop_trimmed()
         if self._segments.items[0].base != offset:
             try:
                 save_start(self.path, offset, sync=False)
@@ -263,10 +263,11 @@ class Log:
                     break
                 size -= segment.size
                 self.start = max(self.start, segment.end)
-        self._drop_below_start()
+        self.drop_trimmed()
         return self.start > start
 
-    def _drop_below_start(self) -> None:
+    def drop_trimmed(self) -> None:
+        """Deletes what lies before the start, as far as it is synced."""
         with self._commit.or_fail():
             items = self._segments.items
             while len(items) > 1 and items[1].base <= self.start and items[0].pinned is None:
