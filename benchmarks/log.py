@@ -34,6 +34,7 @@ import redis_peer
 from log_case import LATENCY_RATE, LATENCY_SIZE, Load, LogUnderTest, Measured, Meter, Setup, Sync, Way
 from log_figures import LATENCY, NATS, OURS, RAW, REDIS, Figure, Figures, consume_case, produce_case
 from log_octoloom import Octoloom
+from log_own_client import OwnClient
 from log_raw import Raw
 from printed_tables import show
 
@@ -73,10 +74,10 @@ def setups(plan: Plan, peers: list[str], folder: Path) -> list[Setup]:
 
 
 @contextmanager
-def started(found: list[Setup], folder: Path) -> Iterator[list[Startable]]:
+def started(found: list[Setup], folder: Path) -> Iterator[list[LogUnderTest]]:
     """All logs at work; their processes are gone afterwards."""
     with ExitStack() as stack:
-        logs = []
+        logs: list[Startable] = []
         for number, setup in enumerate(found):
             log: Startable = SYSTEMS[setup.system](setup, folder / f"{number}-{setup.system}")
             stack.callback(log.stop)
@@ -84,7 +85,9 @@ def started(found: list[Setup], folder: Path) -> Iterator[list[Startable]]:
             logs.append(log)
         for log in logs:
             log.until_ready()
-        yield logs
+        # The same brokers, through another client.
+        own = [OwnClient(log) for log in logs if isinstance(log, Octoloom)]
+        yield [*own, *logs]
 
 
 class Runs:
@@ -97,7 +100,7 @@ class Runs:
         self._found: dict[tuple[str, Setup], list[tuple[float, Measured]]] = {}
         self._topics = 0
 
-    def round(self, logs: list[Startable], number: int) -> None:
+    def round(self, logs: list[LogUnderTest], number: int) -> None:
         shift = number * len(logs) // self._plan.rounds
         order = [*logs[shift:], *logs[:shift]]
         for way in self._plan.ways:
@@ -107,7 +110,7 @@ class Runs:
         for log in order if self._plan.latency else []:
             self._guarded(log, LATENCY, self._latency)
 
-    def _guarded(self, log: Startable, case: str, work: Any, *arguments: Any) -> None:
+    def _guarded(self, log: LogUnderTest, case: str, work: Any, *arguments: Any) -> None:
         """A log that fails is named, and does not take the others down."""
         self._topics += 1
         topic = f"t{self._topics}"
@@ -122,7 +125,7 @@ class Runs:
             self.failures.append(f"{case}: {log.setup}: {type(error).__name__}: {error}")
             self._say(self.failures[-1])
 
-    def _throughput(self, log: Startable, topic: str, size: int, way: Way) -> None:
+    def _throughput(self, log: LogUnderTest, topic: str, size: int, way: Way) -> None:
         load = Load(size, way, self._plan.seconds)
         meter = Meter(log.pids)
         messages = log.produce(topic, load, meter)
@@ -137,7 +140,7 @@ class Runs:
         self._found.setdefault((case, setup), []).append((measured.records_per_s, measured))
         self._say(f"{case}: {setup}: {measured.records_per_s:,.0f} records/s")
 
-    def _latency(self, log: Startable, topic: str) -> None:
+    def _latency(self, log: LogUnderTest, topic: str) -> None:
         count = int(LATENCY_RATE * max(self._plan.seconds * 1.5, 0.1))
         meter = Meter(log.pids)
         meter.start()
@@ -196,7 +199,13 @@ def tables_of(figures: Figures, every: bool, markdown: bool) -> list[log_tables.
 
 def as_json(facts: dict[str, str], figures: Figures, failures: list[str]) -> bytes:
     verdicts = [
-        {"goal": each.goal.text, "sync": each.ratio.sync, "seen": each.ratio.ratio, "met": each.met}
+        {
+            "goal": each.goal.text,
+            "sync": each.ratio.sync,
+            "client": each.ratio.client,
+            "seen": each.ratio.ratio,
+            "met": each.met,
+        }
         for each in figures.verdicts(SIZES)
     ]
     said = {"machine": facts, "ratios": figures.ratios(), "goals": verdicts, "failures": failures}

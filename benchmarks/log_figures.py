@@ -14,7 +14,9 @@ import msgspec
 
 from log_case import Setup, Sync
 
-OURS, NATS, REDIS, RAW = "octoloom", "nats", "redis", "raw"
+OURS, OWN, NATS, REDIS, RAW = "octoloom", "octoloom's client", "nats", "redis", "raw"
+CLIENTS = {OURS: "librdkafka", OWN: "our own"}
+"""The ways to our log."""
 OTHERS = {NATS: "NATS", REDIS: "Redis", RAW: "raw"}
 LATENCY = "latency"
 WEAKER = "*"
@@ -39,6 +41,7 @@ class Ratio(msgspec.Struct, frozen=True):
     """Ours against one other, in one case. `their_case` differs where only they pack blobs."""
 
     case: str
+    client: str
     replicas: int
     sync: Sync
     peer: str
@@ -116,7 +119,7 @@ class Figures:
 
     @property
     def ours(self) -> list[Setup]:
-        return list(dict.fromkeys(figure.setup for figure in self.all if figure.setup.system == OURS))
+        return list(dict.fromkeys(figure.setup for figure in self.all if figure.setup.system in CLIENTS))
 
     @property
     def others(self) -> list[str]:
@@ -140,7 +143,7 @@ class Figures:
         theirs, weaker = found
         is_time = case.startswith(LATENCY)
         ratio = theirs.value / figure.value if is_time else figure.value / theirs.value
-        return Ratio(case, mine.replicas, mine.sync, peer, their_case or case, ratio, weaker)
+        return Ratio(case, CLIENTS[mine.system], mine.replicas, mine.sync, peer, their_case or case, ratio, weaker)
 
     def ratios(self) -> list[Ratio]:
         pairs = [(case, case) for case in self.cases]

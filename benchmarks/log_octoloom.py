@@ -39,7 +39,7 @@ class Octoloom:
         self.setup = setup
         self._servers = Servers(folder)
         self._folder = folder
-        self._bootstrap = ""
+        self.bootstrap = ""
 
     @property
     def pids(self) -> list[int]:
@@ -58,7 +58,7 @@ class Octoloom:
             arguments += ["--data", str(self._folder / f"b{number}"), "--sync", self.setup.sync]
             self._servers.start(f"b{number}", [*_octoloom("broker"), *arguments])
         brokers = [self._servers.facts(number)["address"] for number in range(1, self.setup.replicas + 1)]
-        self._bootstrap = ",".join(brokers)
+        self.bootstrap = ",".join(brokers)
         self._admin = AdminClient(self._client({}))
 
     def stop(self) -> None:
@@ -162,7 +162,7 @@ class Octoloom:
         return found
 
     def _client(self, settings: dict[str, Any]) -> dict[str, Any]:
-        return {"bootstrap.servers": self._bootstrap, "socket.nagle.disable": True, **QUIET, **settings}
+        return {"bootstrap.servers": self.bootstrap, "socket.nagle.disable": True, **QUIET, **settings}
 
 
 _SAFE = {"enable.idempotence": True, "acks": "all", "message.timeout.ms": int(DRAIN_S_MAX * 1000)}

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from rich.table import Column
 from rich.table import Table as RichTable
 
-from log_figures import LATENCY, OTHERS, WEAKER, Figure, Figures, Verdict, records_case
+from log_case import Setup
+from log_figures import CLIENTS, LATENCY, OTHERS, WEAKER, Figure, Figures, Verdict, records_case
 
 NONE = "–"
 WEAKER_NOTE = f"{WEAKER} This peer cannot sync before it acknowledges. It syncs in the background, and stands as that."
@@ -57,7 +59,7 @@ def _ours(case: str) -> list[tuple[str, str]]:
 def case_table(figures: Figures, case: str) -> Table:
     unit = "ms" if case.startswith(LATENCY) else "records/s"
     others = figures.others
-    names = ["replicas", " sync", " ours", *(f"to {OTHERS[peer]}" for peer in others)]
+    names = ["replicas", " sync", " ours", " client", *(f"to {OTHERS[peer]}" for peer in others)]
     names += [f"ours, {unit}", *(f"{OTHERS[peer]}, {unit}" for peer in others)]
     table = Table(f"{case[0].upper()}{case[1:]}", names)
     for mine in figures.ours:
@@ -66,20 +68,20 @@ def case_table(figures: Figures, case: str) -> Table:
             theirs = [found[0] if (found := figures.theirs(case, peer, mine)) else None for peer in others]
             cells = [str(ratio) if ratio else NONE for ratio in ratios]
             numbers = [_number(figure) for figure in (figures.of(my_case, mine), *theirs)]
-            table.rows.append([str(mine.replicas), mine.sync, way, *cells, *numbers])
+            table.rows.append([str(mine.replicas), mine.sync, way, CLIENTS[mine.system], *cells, *numbers])
     return table
 
 
 def summary_table(figures: Figures, replicas: int) -> Table:
     """All cases, as ratios alone."""
     ours = [mine for mine in figures.ours if mine.replicas == replicas]
-    pairs = [(mine, peer) for mine in ours for peer in figures.others]
-    names = [" case", " ours", *(f"{mine.sync}: to {OTHERS[peer]}" for mine, peer in pairs)]
+    pairs = [(sync, peer) for sync in dict.fromkeys(mine.sync for mine in ours) for peer in figures.others]
+    names = [" case", " ours", " client", *(f"{sync}: to {OTHERS[peer]}" for sync, peer in pairs)]
     table = Table(f"{_replicas(replicas)}, above 1 is ahead", names)
     for case in figures.cases:
-        for way, my_case in _ours(case):
-            ratios = [figures.ratio(my_case, mine, peer, case) for mine, peer in pairs]
-            table.rows.append([case, way, *(str(ratio) if ratio else NONE for ratio in ratios)])
+        for system, (way, my_case) in product(dict.fromkeys(mine.system for mine in ours), _ours(case)):
+            ratios = [figures.ratio(my_case, Setup(system, replicas, sync), peer, case) for sync, peer in pairs]
+            table.rows.append([case, way, CLIENTS[system], *(str(ratio) if ratio else NONE for ratio in ratios)])
     return table
 
 
@@ -117,9 +119,10 @@ def _replicas(count: int) -> str:
 
 
 def goals_table(verdicts: Sequence[Verdict]) -> Table:
-    table = Table("Goals, with three replicas", [" goal", " sync", "seen", " result"])
+    table = Table("Goals, with three replicas", [" goal", " sync", " client", "seen", " result"])
     for each in verdicts:
-        table.rows.append([each.goal.text, each.ratio.sync, str(each.ratio), "met" if each.met else "missed"])
+        seen = [each.ratio.sync, each.ratio.client, str(each.ratio)]
+        table.rows.append([each.goal.text, *seen, "met" if each.met else "missed"])
     return table
 
 

@@ -1,8 +1,9 @@
 """The pages tell the truth: their Python compiles, and what is marked as runnable prints what the page says.
 
 `<!-- run -->` on the line before a Python block runs it as a program of its own, in an empty folder. `<!-- run against
-APP -->` does so beside a chain that serves APP, whose url takes the place of ws://127.0.0.1:7080. If a text block
-follows the Python block at once, it is what the program prints.
+APP -->` does so beside a chain that serves APP, whose url takes the place of ws://127.0.0.1:7080, and `<!-- run against
+brokers -->` beside three brokers, whose addresses take the place of 127.0.0.1:9092. If a text block follows the Python
+block at once, it is what the program prints.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.runtime.real_log import real_log
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
 PATIENCE_S = 60.0
 URL = "ws://127.0.0.1:7080"
+BROKERS, BOOTSTRAP = "brokers", "127.0.0.1:9092"
 
 BLOCK = re.compile(
     r"(?:^<!-- run(?P<run>[^\n]*) -->\n)?^```python\n(?P<code>.*?)^```\n(?:^```text\n(?P<output>.*?)^```\n)?",
@@ -63,7 +67,10 @@ def test_python_on_a_page_compiles(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.runs], ids=name_of)
 def test_a_program_on_a_page_does_what_the_page_says(block: Block, tmp_path: Path) -> None:
-    if block.against:
+    if block.against == BROKERS:
+        with real_log(tmp_path, brokers=3) as log:
+            said = run(block.code.replace(BOOTSTRAP, log.bootstrap), tmp_path)
+    elif block.against:
         with served(block.against, tmp_path) as url:
             said = run(block.code.replace(URL, url), tmp_path)
     else:

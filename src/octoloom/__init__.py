@@ -2,6 +2,7 @@
 
 `App` and `Reject` are for whoever writes the rules, `Device` and `Observer` for whoever takes part. What runs a chain
 is the command line: ``octoloom up game.py:app``. `Group` is for programs that speak to each other in an order.
+`LogClient`, `Producer`, `Consumer` and `ValueConsumer` write and read the log.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from octoloom.runtime.follower import Change, SendOutcome
     from octoloom.runtime.group import Group
     from octoloom.runtime.group_errors import Expelled
+    from octoloom.runtime.log_client import LogClient
+    from octoloom.runtime.log_consumer import Consumer, ValueConsumer
+    from octoloom.runtime.log_errors import LogError
+    from octoloom.runtime.log_producer import Producer
     from octoloom.runtime.observer import Observer
 
 __version__ = "0.1.0"
@@ -28,12 +33,16 @@ __all__ = [
     "AppEvent",
     "Change",
     "ConcurrentMessages",
+    "Consumer",
     "Device",
     "Expelled",
     "Group",
     "GroupView",
+    "LogClient",
+    "LogError",
     "Observer",
     "OctoloomError",
+    "Producer",
     "ProtocolError",
     "ReceivedMessage",
     "Reject",
@@ -41,6 +50,7 @@ __all__ = [
     "Sending",
     "StoreError",
     "UsageError",
+    "ValueConsumer",
     "__version__",
 ]
 
@@ -50,12 +60,16 @@ _HOMES = {
     "AppEvent": "octoloom.core.app",
     "Change": "octoloom.runtime.follower",
     "ConcurrentMessages": "octoloom.core.causal",
+    "Consumer": "octoloom.runtime.log_consumer",
     "Device": "octoloom.runtime.device",
     "Expelled": "octoloom.runtime.group_errors",
     "Group": "octoloom.runtime.group",
     "GroupView": "octoloom.core.group_messages",
+    "LogClient": "octoloom.runtime.log_client",
+    "LogError": "octoloom.runtime.log_errors",
     "Observer": "octoloom.runtime.observer",
     "OctoloomError": "octoloom.core.errors",
+    "Producer": "octoloom.runtime.log_producer",
     "ProtocolError": "octoloom.core.errors",
     "ReceivedMessage": "octoloom.core.filters",
     "Reject": "octoloom.core.app",
@@ -63,6 +77,7 @@ _HOMES = {
     "Sending": "octoloom.runtime.device",
     "StoreError": "octoloom.core.errors",
     "UsageError": "octoloom.core.errors",
+    "ValueConsumer": "octoloom.runtime.log_consumer",
 }
 
 

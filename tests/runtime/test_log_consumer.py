@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 import uvloop
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from octoloom.runtime import log_consumer
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_client import LogClient
-from octoloom.runtime.log_consumer import Consumer, Last, Start, Timestamp, resolve
+from octoloom.runtime.log_consumer import Consumer, Last, Start, Timestamp, ValueConsumer, resolve
 from octoloom.runtime.log_errors import Damaged, OutOfRange, UnknownTopic, Unreachable
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
@@ -21,6 +22,7 @@ from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
 
 NOW = 1_760_000_000_000
 Place = tuple[str, int]
+Read = Callable[[LogClient, dict[Place, Start], dict[Place, int]], Awaitable[dict[Place, list[int]]]]
 
 
 @pytest.fixture(autouse=True)
@@ -53,10 +55,25 @@ async def read(client: LogClient, starts: dict[Place, Start], until: dict[Place,
     return found
 
 
+async def read_values(client: LogClient, starts: dict[Place, Start], until: dict[Place, int]) -> dict[Place, list[int]]:
+    """The same, of values alone."""
+    found: dict[Place, list[int]] = {}
+    async with ValueConsumer(client, starts, until=until, wait_ms=50) as consumer:
+        async for topic, partition, offset, values in consumer:
+            offsets = range(offset, offset + len(values))
+            assert values == [b"%d" % each for each in offsets]
+            found.setdefault((topic, partition), []).extend(offsets)
+    assert left_running() == []
+    return found
+
+
+either = pytest.mark.parametrize("read", [read, read_values])
+
+
 def left_running() -> list[str]:
     """The client's tasks that have not ended."""
     running = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
-    return [name for name in running if name.startswith(("LogC", "Consumer"))]
+    return [name for name in running if name.startswith(("LogC", "Reader"))]
 
 
 def test_everything_is_read_up_to_the_end() -> None:
@@ -70,7 +87,8 @@ def test_everything_is_read_up_to_the_end() -> None:
     uvloop.run(main())
 
 
-def test_a_range_is_read_to_the_record() -> None:
+@either
+def test_a_range_is_read_to_the_record(read: Read) -> None:
     async def main() -> None:
         async with tiny_log() as log, LogClient(log.bootstrap) as client:
             fill(log, ("t", 0), 100, batch=7)
@@ -134,9 +152,14 @@ def test_the_next_answer_is_on_its_way_while_the_caller_works() -> None:
 FAULTS: list[Fault] = [0, "cut", "move", ErrorCode.NOT_LEADER, ErrorCode.UNKNOWN_LEADER_EPOCH]
 
 
+@either
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.sampled_from(FAULTS), max_size=12), st.lists(st.integers(1, 20), min_size=1, max_size=6))
-def test_every_record_comes_once_and_in_order_whatever_happens(faults: list[Fault], bursts: list[int]) -> None:
+@given(
+    faults=st.lists(st.sampled_from(FAULTS), max_size=12), bursts=st.lists(st.integers(1, 20), min_size=1, max_size=6)
+)
+def test_every_record_comes_once_and_in_order_whatever_happens(
+    faults: list[Fault], bursts: list[int], read: Read
+) -> None:
     async def main() -> None:
         async with tiny_log(brokers=3, partitions=2) as log, LogClient(log.bootstrap) as client:
             log.faults[Api.FETCH] += faults
@@ -229,9 +252,10 @@ def test_damage_is_told_with_its_place() -> None:
             fill(log, ("t", 0), 6)
             batches = log.partitions["t", 0].batches
             batches[1] = batches[1][:-1] + b"\xff"
-            async with Consumer(client, {("t", 0): 3}) as consumer:
-                with pytest.raises(Damaged, match="a batch of t-0 at or after offset 3 is damaged"):
-                    await anext(consumer)
+            for kind in (Consumer, ValueConsumer):
+                async with kind(client, {("t", 0): 3}) as consumer:
+                    with pytest.raises(Damaged, match="a batch of t-0 at or after offset 3 is damaged"):
+                        await anext(consumer)
 
     uvloop.run(main())
 

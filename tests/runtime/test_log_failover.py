@@ -11,11 +11,12 @@ import uvloop
 
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_cluster import address_of
-from octoloom.runtime.log_consumer import Consumer
+from octoloom.runtime.log_consumer import Consumer, ValueConsumer
 from octoloom.runtime.log_producer import Producer
 from tests.runtime.real_log import RealLog, real_log
 
 RECORDS = 400
+LIST = 10
 PARTITIONS = 2
 PATIENCE_S = 120.0
 
@@ -51,31 +52,40 @@ async def hurt(log: RealLog, client: LogClient, progress: list[Any]) -> None:
 
 
 async def write(client: LogClient, progress: list[Any]) -> list[list[bytes]]:
-    """Writes numbered records to both partitions; what was acknowledged counts as progress."""
-    sent: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    """Writes numbered records to one partition and lists of them to the other; what is acknowledged is progress."""
+    sent: list[list[bytes]] = [[], []]
     async with Producer(client, codec="lz4") as producer:
         waiting = []
-        for number in range(RECORDS):
-            value, partition = b"%d" % number, number % PARTITIONS
-            sent[partition].append(value)
-            waiting.append(producer.send("t", value, partition=partition))
-            waiting[-1].add_done_callback(progress.append)
-            await asyncio.sleep(0.005)
-        for number, written in enumerate(waiting):
-            assert await written == (number % PARTITIONS, number // PARTITIONS)
+        for number in range(RECORDS // 2):
+            values = [b"%d.%d" % (number, place) for place in range(LIST)]
+            sent[0].append(b"%d" % number)
+            sent[1] += values
+            waiting.append(producer.send("t", b"%d" % number, partition=0))
+            waiting.append(producer.send_many("t", values, partition=1))
+            for written in waiting[-2:]:
+                written.add_done_callback(progress.append)
+            await asyncio.sleep(0.01)
+        for number in range(RECORDS // 2):
+            assert await waiting[2 * number] == (0, number)
+            assert await waiting[2 * number + 1] == (1, number * LIST)
     return sent
 
 
-async def read(client: LogClient) -> list[list[bytes | None]]:
-    found: list[list[bytes | None]] = [[] for _ in range(PARTITIONS)]
-    places = [("t", partition) for partition in range(PARTITIONS)]
-    until = dict.fromkeys(places, RECORDS // PARTITIONS)
-    async with Consumer(client, dict.fromkeys(places, "beginning"), until=until) as consumer:
-        async for _, partition, records in consumer:
-            assert [record.offset for record in records] == list(
-                range(len(found[partition]), len(found[partition]) + len(records))
-            )
-            found[partition] += [record.value for record in records]
+async def read(client: LogClient) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    async with Consumer(client, {("t", 0): "beginning"}, until={("t", 0): RECORDS // 2}) as consumer:
+        async for _, _, records in consumer:
+            assert [record.offset for record in records] == list(range(len(found), len(found) + len(records)))
+            found += [record.value for record in records]
+    return found
+
+
+async def read_values(client: LogClient) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    async with ValueConsumer(client, {("t", 1): "beginning"}, until={("t", 1): RECORDS // 2 * LIST}) as consumer:
+        async for _, _, offset, values in consumer:
+            assert offset == len(found)
+            found += values
     return found
 
 
@@ -88,9 +98,10 @@ def test_every_record_is_written_once_and_read_once_while_brokers_die_and_freeze
             LogClient(log.bootstrap) as watcher,
         ):
             await writer.create_topic("t", PARTITIONS, replicas=3)
-            sent, found, _ = await asyncio.wait_for(
-                asyncio.gather(write(writer, progress), read(reader), hurt(log, watcher, progress)), PATIENCE_S
-            )
+            async with asyncio.timeout(PATIENCE_S):
+                sent, *found, _ = await asyncio.gather(
+                    write(writer, progress), read(reader), read_values(reader), hurt(log, watcher, progress)
+                )
             assert found == sent
 
     with real_log(tmp_path, brokers=3) as log:

@@ -96,6 +96,33 @@ def test_what_is_sent_in_one_tick_is_one_batch_up_to_its_limit() -> None:
     uvloop.run(main())
 
 
+def test_many_values_are_one_batch_and_gather_with_others() -> None:
+    async def main() -> None:
+        async with tiny_log() as log, LogClient(log.bootstrap) as client:
+            async with Producer(client, batch_bytes_max=1000, codec="zstd") as producer:
+                lists: list[list[bytes | None]] = [[b"a", None, b""], [b"b"] * 20, [b"c"] * 20, [b"d"]]
+                written = [producer.send_many("t", some, timestamp=5 + len(some)) for some in lists]
+                single = producer.send("t", b"e", key=b"k")
+                assert [(await future)[1] for future in [*written, single]] == [0, 3, 23, 43, 44]
+            batches = [read_header(batch) for batch in log.partitions["t", 0].batches]
+            assert [(header.count, header.attributes) for header in batches] == [(23, 4), (21, 4), (1, 4)]
+            assert values(log) == [value for some in lists for value in some] + [b"e"]
+            stamps = [record.timestamp for record in log.partitions["t", 0].records]
+            assert stamps[:-1] == [5 + len(some) for some in lists for _ in some]
+
+    uvloop.run(main())
+
+
+def test_many_values_find_a_place_by_themselves() -> None:
+    async def main() -> None:
+        async with tiny_log(partitions=3) as log, LogClient(log.bootstrap) as client, Producer(client) as producer:
+            # Nobody knows yet how many partitions there are.
+            partition, offset = await producer.send_many("t", [b"a", b"b"])
+            assert (offset, values(log, partition)) == (0, [b"a", b"b"])
+
+    uvloop.run(main())
+
+
 def test_a_record_that_is_larger_than_a_batch_goes_alone() -> None:
     async def main() -> None:
         async with tiny_log() as log, LogClient(log.bootstrap) as client:
@@ -153,19 +180,25 @@ def test_every_record_is_written_once_and_in_order_whatever_happens(
         async with tiny_log(brokers=3, partitions=2) as log, LogClient(log.bootstrap) as client:
             log.faults[Api.PRODUCE] += faults
             sent: list[list[bytes]] = [[], []]
-            written: list[tuple[int, bytes, asyncio.Future[tuple[int, int]]]] = []
+            written: list[tuple[int, list[bytes], asyncio.Future[tuple[int, int]]]] = []
             async with Producer(client, in_flight_max=in_flight_max, batch_bytes_max=200) as producer:
                 for burst in bursts:
                     for _ in range(burst):
-                        partition, value = dice.randrange(2), b"%d" % len(written)
-                        written.append((partition, value, producer.send("t", value, partition=partition)))
-                        sent[partition].append(value)
+                        partition, count = dice.randrange(2), dice.choice([1, 1, 1, 5])
+                        some = [b"%d.%d" % (len(written), number) for number in range(count)]
+                        if count == 1:
+                            future = producer.send("t", some[0], partition=partition)
+                        else:
+                            future = producer.send_many("t", some, partition=partition)
+                        written.append((partition, some, future))
+                        sent[partition] += some
                     await asyncio.sleep(dice.choice([0, 0, 0.001]))
             for partition in range(2):
                 assert values(log, partition) == sent[partition]
-            for partition, value, future in written:
+            for partition, some, future in written:
                 assert future.result()[0] == partition
-                assert log.partitions["t", partition].records[future.result()[1]].value == value
+                offset = future.result()[1]
+                assert values(log, partition)[offset : offset + len(some)] == some
 
     uvloop.run(main())
 
@@ -411,6 +444,30 @@ def test_wrong_calls_change_nothing(arguments: dict[str, object], says: str) -> 
             with pytest.raises(UsageError, match=says):
                 producer.send(**arguments)  # type: ignore[arg-type]
             assert await producer.send("t", b"x") == (0, 0)
+
+    uvloop.run(main())
+
+
+WRONG_LISTS: list[tuple[dict[str, object], str]] = [
+    ({"topic": "", "values": [b""]}, "name one"),
+    ({"topic": "t", "values": []}, "0 values are no batch"),
+    ({"topic": "t", "values": [b"a", "text"]}, "bytes or None, not str: encode them first"),
+    ({"topic": "t", "values": [b"a"], "timestamp": -5}, "milliseconds since 1970"),
+    ({"topic": "t", "values": [bytes(300), bytes(300)]}, "take 648 bytes, and a batch has 500: send fewer"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), WRONG_LISTS)
+def test_wrong_lists_change_nothing(arguments: dict[str, object], says: str) -> None:
+    async def main() -> None:
+        async with (
+            tiny_log() as log,
+            LogClient(log.bootstrap) as client,
+            Producer(client, batch_bytes_max=500) as producer,
+        ):
+            with pytest.raises(UsageError, match=says):
+                producer.send_many(**arguments)  # type: ignore[arg-type]
+            assert await producer.send_many("t", [b"x"]) == (0, 0)
 
     uvloop.run(main())
 

@@ -26,6 +26,8 @@ from octoloom.wire.kafka.errors import ErrorCode
 
 
 class LogError(OctoloomError):
+    """What the log's client raises. `retriable`: it may pass; `ambiguous`: what was asked may have been done."""
+
     retriable = False
     ambiguous = False
 

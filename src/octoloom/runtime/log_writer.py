@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_client import PRODUCE, UNKNOWN_S, LogClient
@@ -27,6 +27,7 @@ from octoloom.runtime.log_errors import BrokenSequence, LogError, TimedOut, Unkn
 from octoloom.wire.kafka.client_messages import Produced, TopicPartition
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import RECORDS_MAX, Record, build_batch
+from octoloom.wire.kafka.value_batches import Run, build_value_batch
 
 SEQUENCES = 1 << 31
 """Numbers start again at 0 after so many."""
@@ -36,11 +37,14 @@ Written = tuple[int, int]
 
 
 class Entry(NamedTuple):
-    """A record that waits, and who waits for it."""
+    """What waits to be written together, a record or a run of values, and who waits for it."""
 
-    record: Record
+    content: Record | Run
+    records: int
+    """How many there are in it."""
     size: int
     written: asyncio.Future[Written]
+    """Gets the place of the first one."""
     deadline: float
 
 
@@ -52,6 +56,10 @@ class _Batch:
     error: LogError | None = None
     ambiguous: bool = False
     """It was sent, and nobody knows what became of it."""
+
+    @property
+    def records(self) -> int:
+        return sum(entry.records for entry in self.entries)
 
     @property
     def deadline(self) -> float:
@@ -130,12 +138,13 @@ class PartitionWriter:
                 return
 
     def _cut(self) -> list[Entry]:
-        """The next batch: as many records as may go together, one at least."""
+        """The next batch: as much of one kind as may go together, one entry at least."""
         entries = [self._waiting.popleft()]
-        size = entries[0].size
-        while self._waiting and len(entries) < RECORDS_MAX:
+        kind, size, records = type(entries[0].content), entries[0].size, entries[0].records
+        while self._waiting and type(self._waiting[0].content) is kind:
             size += self._waiting[0].size
-            if size > self._settings.batch_bytes_max:
+            records += self._waiting[0].records
+            if size > self._settings.batch_bytes_max or records > RECORDS_MAX:
                 break
             entries.append(self._waiting.popleft())
         return entries
@@ -143,14 +152,14 @@ class PartitionWriter:
     def _seal(self, batch: _Batch) -> None:
         """Gives the batch its place in this producer's sequence."""
         assert self._tag is not None
-        batch.wire = build_batch(
-            [entry.record for entry in batch.entries],
+        batch.wire = _build(
+            [entry.content for entry in batch.entries],
             codec=self._settings.codec,
             producer_id=self._tag[0],
             producer_epoch=self._tag[1],
             base_sequence=self._sequence,
         )
-        self._sequence = (self._sequence + len(batch.entries)) % SEQUENCES
+        self._sequence = (self._sequence + batch.records) % SEQUENCES
 
     def _post(self, batch: _Batch) -> None:
         answer = self._client.try_produce(self._place, batch.wire)
@@ -292,10 +301,11 @@ class PartitionWriter:
     def _succeed(self, batch: _Batch, base_offset: int) -> None:
         self._backoff.reset()
         self._trouble = self._stale = None
-        partition = self._place[1]
-        for delta, entry in enumerate(batch.entries):
+        partition, offset = self._place[1], base_offset
+        for entry in batch.entries:
             if not entry.written.done():
-                entry.written.set_result((partition, base_offset + delta if base_offset >= 0 else -1))
+                entry.written.set_result((partition, offset if base_offset >= 0 else -1))
+            offset += entry.records
             self._settings.on_settled(entry)
 
     def _fail(self, entries: list[Entry] | deque[Entry], error: LogError, ambiguous: bool) -> None:
@@ -305,3 +315,10 @@ class PartitionWriter:
                 failure.ambiguous = ambiguous
                 entry.written.set_exception(failure)
             self._settings.on_settled(entry)
+
+
+def _build(contents: list[Record | Run], **settings: Any) -> bytes:
+    """A batch of contents that are all of one kind."""
+    if isinstance(contents[0], Run):
+        return build_value_batch(cast(list[Run], contents), **settings)
+    return build_batch(cast(list[Record], contents), **settings)

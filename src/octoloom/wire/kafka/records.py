@@ -68,12 +68,40 @@ def build_batch(
     """One batch of these records, in this order. Timestamps are the records' own."""
     if not 0 < len(records) <= RECORDS_MAX:
         raise UsageError(f"a batch has 1 to {RECORDS_MAX} records, not {len(records)}: build several")
-    number = number_of(codec)
     timestamps = [record[1] for record in records]
-    payload = compress(number, _encode(records, timestamps[0]))
-    last = len(records) - 1
+    return seal(
+        _encode(records, timestamps[0]),
+        len(records),
+        timestamps[0],
+        max(timestamps),
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def seal(
+    payload: bytes,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    *,
+    codec: str = "none",
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A batch whose records are encoded already."""
+    number = number_of(codec)
+    payload = compress(number, payload)
+    last = count - 1
     covered = _COVERED.pack(
-        number, last, timestamps[0], max(timestamps), producer_id, producer_epoch, base_sequence, last + 1
+        number, last, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count
     )
     crc = crc32c(payload, crc32c(covered))
     front = _FRONT.pack(base_offset, HEADER_SIZE - 12 + len(payload), leader_epoch, MAGIC, crc)
@@ -174,7 +202,7 @@ def _decode(data: bytes, header: BatchHeader) -> list[Record]:
             position += size
         headers: Headers = ()
         if data[position]:
-            headers, position = _decode_headers(data, position)
+            headers, position = read_headers(data, position)
         else:
             position += 1
         # Positions only grow, and the last of them is held against the end: nothing was read that is not there.
@@ -190,7 +218,8 @@ def _decode(data: bytes, header: BatchHeader) -> list[Record]:
 _new = tuple.__new__
 
 
-def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
+def read_headers(data: bytes, position: int) -> tuple[Headers, int]:
+    """The headers at `position`, behind their number, and where they end."""
     count, position = read_varint(data, position)
     if count < 0:
         raise CorruptBatch(f"a record with {count} headers")
