@@ -1,9 +1,11 @@
 """What all tests share: one Spark and one set of brokers in a process, for those that ask for them (nothing is loaded
-before), and how many examples a property is tried on: few in every run, many with `--hypothesis-profile=deep`.
+before), the processes that tests start, and how many examples a property is tried on: few in every run, many with
+`--hypothesis-profile=deep`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,16 @@ if TYPE_CHECKING:
 settings.register_profile("deep", max_examples=1_000, deadline=None)
 settings.register_profile("short", max_examples=40, deadline=None)
 settings.load_profile("short")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _processes_without_hypothesis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Processes that tests start run as users' do. With hypothesis kio imports it: half of a broker's start."""
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "hypothesis.py").write_text("raise ImportError('only for the tests themselves')\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]))
+        yield
 
 
 @pytest.fixture(scope="session")
