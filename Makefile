@@ -18,7 +18,8 @@ help:
 	@echo "make venv      set up only"
 	@echo "make lock      pin the newest versions that pyproject.toml allows"
 
-# The stamp names the lock file's content, so a changed lock sets up again.
+# The stamp names the lock file's content, so a changed lock sets up again. The lock names all there is to install, and
+# what is used of it is compiled when it is used.
 STAMP := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 venv: $(STAMP)
@@ -27,7 +28,7 @@ $(STAMP):
 	@echo "Setting up $(VENV) (once; a minute or two)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Octoloom needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/.ready-* && touch $@
 

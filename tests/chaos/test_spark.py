@@ -30,8 +30,6 @@ from tests.clients.cluster import Cluster
 from tests.runtime.real_log import real_log
 from tests.spark.sink_world import Found, read_topic
 
-pytestmark = pytest.mark.spark
-
 PARTITIONS = 3
 BATCH_MAX = 600
 AHEAD_MAX = 2000

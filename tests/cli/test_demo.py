@@ -15,7 +15,6 @@ COMMAND = [sys.executable, "-m", "octoloom", "demo", "--quick"]
 PATIENCE_S = 240.0
 
 
-@pytest.mark.spark
 def test_the_quick_demo_keeps_every_promise(tmp_path: Path) -> None:
     command = [*COMMAND, "--report", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
