@@ -433,21 +433,6 @@ WRONG_CALLS: list[tuple[dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "says"), WRONG_CALLS)
-def test_wrong_calls_change_nothing(arguments: dict[str, object], says: str) -> None:
-    async def main() -> None:
-        async with (
-            tiny_log() as log,
-            LogClient(log.bootstrap) as client,
-            Producer(client, buffer_bytes_max=1000) as producer,
-        ):
-            with pytest.raises(UsageError, match=says):
-                producer.send(**arguments)  # type: ignore[arg-type]
-            assert await producer.send("t", b"x") == (0, 0)
-
-    uvloop.run(main())
-
-
 WRONG_LISTS: list[tuple[dict[str, object], str]] = [
     ({"topic": "", "values": [b""]}, "name one"),
     ({"topic": "t", "values": []}, "0 values are no batch"),
@@ -457,17 +442,21 @@ WRONG_LISTS: list[tuple[dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "says"), WRONG_LISTS)
-def test_wrong_lists_change_nothing(arguments: dict[str, object], says: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "arguments", "says"),
+    [*(("send", *wrong) for wrong in WRONG_CALLS), *(("send_many", *wrong) for wrong in WRONG_LISTS)],
+)
+def test_wrong_calls_change_nothing(call: str, arguments: dict[str, object], says: str) -> None:
     async def main() -> None:
         async with (
             tiny_log() as log,
             LogClient(log.bootstrap) as client,
-            Producer(client, batch_bytes_max=500) as producer,
+            Producer(client, buffer_bytes_max=1000, batch_bytes_max=500) as producer,
         ):
             with pytest.raises(UsageError, match=says):
-                producer.send_many(**arguments)  # type: ignore[arg-type]
-            assert await producer.send_many("t", [b"x"]) == (0, 0)
+                getattr(producer, call)(**arguments)
+            assert await producer.send("t", b"x") == (0, 0)
+            assert await producer.send_many("t", [b"x"]) == (0, 1)
 
     uvloop.run(main())
 

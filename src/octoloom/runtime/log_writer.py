@@ -19,14 +19,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, Unpack, cast
 
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_client import PRODUCE, UNKNOWN_S, LogClient
 from octoloom.runtime.log_errors import BrokenSequence, LogError, TimedOut, UnknownTopic, error_of
 from octoloom.wire.kafka.client_messages import Produced, TopicPartition
 from octoloom.wire.kafka.errors import ErrorCode
-from octoloom.wire.kafka.records import RECORDS_MAX, Record, build_batch
+from octoloom.wire.kafka.records import RECORDS_MAX, BatchFields, Record, build_batch
 from octoloom.wire.kafka.value_batches import Run, build_value_batch
 
 SEQUENCES = 1 << 31
@@ -317,8 +317,8 @@ class PartitionWriter:
             self._settings.on_settled(entry)
 
 
-def _build(contents: list[Record | Run], **settings: Any) -> bytes:
+def _build(contents: list[Record | Run], **fields: Unpack[BatchFields]) -> bytes:
     """A batch of contents that are all of one kind."""
     if isinstance(contents[0], Run):
-        return build_value_batch(cast(list[Run], contents), **settings)
-    return build_batch(cast(list[Record], contents), **settings)
+        return build_value_batch(cast(list[Run], contents), **fields)
+    return build_batch(cast(list[Record], contents), **fields)

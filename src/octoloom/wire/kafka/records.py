@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 from crc32c import crc32c
 
@@ -55,55 +55,34 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-def build_batch(
-    records: Sequence[Record],
-    *,
-    codec: str = "none",
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-) -> bytes:
+class BatchFields(TypedDict, total=False):
+    """What a batch says beside its records: its producer's tag, if it has one, and what a leader fills in."""
+
+    codec: str
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    base_offset: int
+    leader_epoch: int
+
+
+def build_batch(records: Sequence[Record], **fields: Unpack[BatchFields]) -> bytes:
     """One batch of these records, in this order. Timestamps are the records' own."""
-    if not 0 < len(records) <= RECORDS_MAX:
-        raise UsageError(f"a batch has 1 to {RECORDS_MAX} records, not {len(records)}: build several")
     timestamps = [record[1] for record in records]
-    return seal(
-        _encode(records, timestamps[0]),
-        len(records),
-        timestamps[0],
-        max(timestamps),
-        codec=codec,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-    )
+    first, last = (timestamps[0], max(timestamps)) if timestamps else (-1, -1)
+    return seal(_encode(records, first), len(records), first, last, **fields)
 
 
-def seal(
-    payload: bytes,
-    count: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    *,
-    codec: str = "none",
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-) -> bytes:
-    """A batch whose records are encoded already."""
-    number = number_of(codec)
+def seal(payload: bytes, count: int, base_timestamp: int, max_timestamp: int, **fields: Unpack[BatchFields]) -> bytes:
+    """A batch of so many records, which are encoded already."""
+    if not 0 < count <= RECORDS_MAX:
+        raise UsageError(f"a batch has 1 to {RECORDS_MAX} records, not {count}: build several")
+    number = number_of(fields.get("codec", "none"))
     payload = compress(number, payload)
-    last = count - 1
-    covered = _COVERED.pack(
-        number, last, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count
-    )
+    producer = (fields.get(name, -1) for name in ("producer_id", "producer_epoch", "base_sequence"))
+    covered = _COVERED.pack(number, count - 1, base_timestamp, max_timestamp, *producer, count)
     crc = crc32c(payload, crc32c(covered))
+    base_offset, leader_epoch = fields.get("base_offset", 0), fields.get("leader_epoch", -1)
     front = _FRONT.pack(base_offset, HEADER_SIZE - 12 + len(payload), leader_epoch, MAGIC, crc)
     return b"".join((front, covered, payload))
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
-from octoloom.core.errors import UsageError
-from octoloom.wire.kafka.records import RECORDS_MAX, seal, varint
+from octoloom.wire.kafka.records import BatchFields, seal, varint
 
 Value = bytes | None
 
@@ -34,20 +33,11 @@ class Run(NamedTuple):
     values: Sequence[Value]
 
 
-def build_value_batch(
-    runs: Sequence[Run],
-    *,
-    codec: str = "none",
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-) -> bytes:
+def build_value_batch(runs: Sequence[Run], **fields: Unpack[BatchFields]) -> bytes:
     """One batch of all these values, in this order, without keys."""
     ends = list(accumulate(len(run.values) for run in runs))
     count = ends[-1] if ends else 0
-    if not 0 < count <= RECORDS_MAX:
-        raise UsageError(f"a batch has 1 to {RECORDS_MAX} records, not {count}: build several")
-    first = runs[0].timestamp
+    first, last = (runs[0].timestamp, max(run.timestamp for run in runs)) if runs else (-1, -1)
     pieces: list[bytes] = []
     for run, end in zip(runs, ends, strict=True):
         begin = end - len(run.values)
@@ -55,16 +45,7 @@ def build_value_batch(
             pieces += _columns(run.values[start - begin : stop - begin], varint(run.timestamp - first), start)
     # Every record ends with the byte that the next one's piece begins with.
     payload = b"".join(pieces)[1:] + b"\x00"
-    return seal(
-        payload,
-        count,
-        first,
-        max(run.timestamp for run in runs),
-        codec=codec,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-    )
+    return seal(payload, count, first, last, **fields)
 
 
 def _spans(begin: int, end: int) -> Iterable[tuple[int, int]]:
