@@ -127,7 +127,8 @@ class Host:
                     self.broker.on_tail(self.now, effect.name, self.tail)
                 elif isinstance(effect, SendFrame):
                     sent = [(wanted.name, wanted.before) for wanted in effect.wanted]
-                    self.broker.streaming.on_sent(effect.peer, sent)
+                    for peer, _ in effect.to:
+                        self.broker.streaming.on_sent(peer, sent)
             effects += batch
         return effects
 
@@ -233,7 +234,7 @@ def test_a_new_set_in_the_same_epoch_keeps_streams_and_leadership() -> None:
     effects = host.tell(state(A, B, C, version=2))
     assert (of(LeadershipTaken, effects), of(LeadershipLost, effects)) == ([], [])
     host.produce()
-    assert [frame.peer for frame in of(SendFrame, host.flush())] == [B]
+    assert [frame.to for frame in of(SendFrame, host.flush())] == [[(B, 2)]]
 
 
 def test_a_broker_that_is_given_up_is_hung_up_on() -> None:
@@ -581,11 +582,11 @@ def test_a_record_goes_from_the_leader_to_its_follower_and_back_as_an_acknowledg
     leader.flush()
     ticket = leader.produce(2)
     [frame] = of(SendFrame, leader.flush())
-    [wanted] = frame.wanted
+    [wanted], [(_, number)] = frame.wanted, frame.to
     part = Part(*ONE, wanted.epoch, wanted.offset, 1, wanted.high, wanted.start)
     name: TopicPartition = wanted.name
     assert follower.following.on_part(0, A, part, [BatchPlace(10, 12, 1, -1, -1, -1)])
-    follower.following.on_frame(A, frame.frame, [part])
+    follower.following.on_frame(A, number, [part])
     follower.on_durable(name, 12)
     [durable] = of(SendDurable, follower.flush(0))
     leader.broker.streaming.on_follower_durable(0, B, durable.durable)

@@ -52,12 +52,13 @@ class Leader:
                 more |= self._send(effect)
 
     def _send(self, effect: SendFrame) -> bool:
-        self.verdicts += [(effect.peer, verdict) for verdict in effect.verdicts]
+        self.verdicts += [(peer, verdict) for peer, _ in effect.to for verdict in effect.verdicts]
         sent = [(wanted.name, min(wanted.before, wanted.offset + self.chunk)) for wanted in effect.wanted]
         parts = [(wanted.name, wanted.offset, to) for wanted, (_, to) in zip(effect.wanted, sent, strict=True)]
         if parts:
-            self.frames.append((effect.peer, effect.frame, parts))
-        return self.streaming.on_sent(effect.peer, sent)
+            self.frames += [(peer, number, parts) for peer, number in effect.to]
+        more = [self.streaming.on_sent(peer, sent) for peer, _ in effect.to]
+        return any(more)
 
 
 def replica(name: TopicPartition, in_sync: list[str]) -> Partition:
@@ -102,7 +103,34 @@ def test_a_part_says_in_which_epoch_and_where_the_leader_stands() -> None:
     leader.streaming.on_follow(0, B, Follow(B, [entry(ONE, 7)]))
     effects: list[Effect] = []
     leader.streaming.flush(effects)
-    assert effects == [SendFrame(B, 1, [Wanted(ONE, 4, 7, 10, 10, 3)], [])]
+    assert effects == [SendFrame([(B, 1)], [Wanted(ONE, 4, 7, 10, 10, 3)], [])]
+
+
+def test_followers_that_stand_at_the_same_place_share_a_frame() -> None:
+    leader = Leader()
+    leader.follow(B, entry(ONE, 10))
+    leader.follow(C, entry(ONE, 10), entry(TWO, 10))
+    leader.partitions[ONE].admit(1, -1, -1, -1, -1)
+    leader.streaming.touch(ONE)
+    effects: list[Effect] = []
+    leader.streaming.flush(effects)
+    assert effects == [SendFrame([(B, 2), (C, 2)], [Wanted(ONE, 4, 10, 11, 0, 0)], [])]
+    assert leader.frames[:2] == [(B, 1, [(ONE, 10, 10)]), (C, 1, [(ONE, 10, 10), (TWO, 10, 10)])]
+
+
+def test_a_verdict_is_for_one_follower_and_comes_before_its_next_frame() -> None:
+    leader = Leader()
+    for who in (B, C):
+        leader.streaming.on_follow(0, who, Follow(who, [entry(ONE, 10), entry(TWO, 10, epoch=3)]))
+    effects: list[Effect] = []
+    leader.streaming.flush(effects)
+    sent = [effect for effect in effects if isinstance(effect, SendFrame)]
+    assert [(each.to, len(each.wanted), len(each.verdicts)) for each in sent] == [
+        ([(B, 1)], 0, 1),
+        ([(B, 2)], 1, 0),
+        ([(C, 1)], 0, 1),
+        ([(C, 2)], 1, 0),
+    ]
 
 
 def test_followers_have_streams_of_their_own() -> None:

@@ -231,11 +231,4 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     agreed_epoch: int = -1
 
 
-class Frame(msgspec.Struct, frozen=True, tag=52):
-    """The head of a frame; the batches of its parts follow it, one after the other."""
-
-    frame: int
-    parts: list[Part]
-
-
 FromFollower = Follow | Durable

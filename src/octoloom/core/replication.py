@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from octoloom.core.log_messages import Durable, Part, TopicPartition
 from octoloom.core.partition import Partition
@@ -21,8 +21,7 @@ FRAME_BYTES_MAX = 1024 * 1024
 PARTS_MAX = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Read this partition from `offset` on (nothing, if `before` is not above it) and put it into the frame."""
 
     name: TopicPartition

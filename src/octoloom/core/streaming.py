@@ -76,7 +76,7 @@ class Streaming:
         return outgoing is not None and bool(outgoing.dirty) and outgoing.has_leave
 
     def flush(self, effects: list[Effect]) -> None:
-        """Sends what is new, to each as far as it gave leave."""
+        """Sends what is new, to each as far as it gave leave. Followers that stand at the same place share a frame."""
         for outgoing in self._outgoing.values():
             self._stream(outgoing, effects)
 
@@ -84,20 +84,16 @@ class Streaming:
         if outgoing.verdicts:
             outgoing.frame += 1
             verdicts, outgoing.verdicts = outgoing.verdicts, []
-            effects.append(SendFrame(outgoing.peer, outgoing.frame, [], verdicts))
+            effects.append(SendFrame([(outgoing.peer, outgoing.frame)], [], verdicts))
         while outgoing.dirty and outgoing.has_leave:
-            wanted = []
-            for name in outgoing.next_names():
-                partition = self._partitions[name]
-                wanted.append(
-                    Wanted(
-                        name,
-                        partition.state.epoch,
-                        outgoing.sent[name],
-                        partition.end,
-                        partition.high,
-                        partition.start,
-                    )
-                )
-                # Until the driver says how far it got, the stream is where it was.
-            effects.append(SendFrame(outgoing.peer, outgoing.frame, wanted, []))
+            # Until the driver says how far it got, the stream is where it was.
+            wanted = [self._wanted(name, outgoing.sent[name]) for name in outgoing.next_names()]
+            last = effects[-1] if effects else None
+            if isinstance(last, SendFrame) and last.wanted == wanted:
+                last.to.append((outgoing.peer, outgoing.frame))
+            else:
+                effects.append(SendFrame([(outgoing.peer, outgoing.frame)], wanted, []))
+
+    def _wanted(self, name: TopicPartition, offset: int) -> Wanted:
+        partition = self._partitions[name]
+        return Wanted(name, partition.state.epoch, offset, partition.end, partition.high, partition.start)
