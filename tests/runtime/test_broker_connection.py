@@ -23,6 +23,7 @@ from octoloom.wire.kafka.apis import Api, parse_header
 from tests.runtime.broker_world import Client, batch, until, with_settings, world
 
 FRAME_MAX = 1 << 20
+NONSENSE = b"nonsense"
 
 
 class Ears:
@@ -54,6 +55,8 @@ class Ears:
         self.broken.append(error)
 
     def take(self, _: Connection, frame: memoryview) -> None:
+        if frame == NONSENSE:
+            raise ProtocolError("nonsense", "as was to be expected")
         self.views.append(frame)
 
 
@@ -100,6 +103,20 @@ def test_frames_arrive_whole_however_they_are_cut() -> None:
                     await asyncio.sleep(0)
             await until(lambda: len(ears.heard) == len(bodies))
             assert ears.heard == bodies
+
+    uvloop.run(main())
+
+
+def test_what_was_handed_over_before_a_fault_stays_until_the_turn() -> None:
+    """Nobody else gets the buffer meanwhile: what lies in it is still to be written."""
+
+    async def main() -> None:
+        async with connected() as (ears, connection, theirs):
+            out = []
+            connection.on_closed = lambda _: out.append(ears.sockets.buffers.bytes_out)
+            await asyncio.get_running_loop().sock_sendall(theirs, framed(b"good") + framed(NONSENSE))
+            await until(lambda: ears.heard)
+            assert (ears.heard, out, ears.sockets.buffers.bytes_out) == ([b"good"], [BUFFER_BYTES], 0)
 
     uvloop.run(main())
 

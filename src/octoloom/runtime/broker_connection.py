@@ -124,6 +124,8 @@ class Connection:
     def _parse(self) -> None:
         """Hands over every whole frame. One that breaks the protocol ends this connection, and no other."""
         view, at, filled = self._view, self._parsed, self._filled
+        # Even if this connection ends now: what it has handed over stays until the turn.
+        self._sockets.used[self] = None
         try:
             while filled - at >= 4 and self._is_reading:
                 size = _LENGTH.unpack_from(view, at)[0]
@@ -143,7 +145,6 @@ class Connection:
         except Exception as error:
             self.close()
             self._sockets.on_broken(error)
-        self._sockets.used[self] = None
         self._sockets.soon()
 
     def _make_room(self) -> memoryview:
