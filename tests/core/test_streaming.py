@@ -33,9 +33,11 @@ class Leader:
         self.streaming.touch(name)
         self.flush()
 
-    def durable(self, who: str, frame: int, *ends: tuple[TopicPartition, int]) -> None:
-        self.streaming.on_follower_durable(0, who, Durable(frame, [(*name, 4, end) for name, end in ends]))
+    def durable(self, who: str, frame: int, *ends: tuple[TopicPartition, int]) -> bool:
+        durable = Durable(frame, [(*name, 4, end) for name, end in ends])
+        matters = self.streaming.on_follower_durable(0, who, durable)
         self.flush()
+        return matters
 
     def high(self, name: TopicPartition) -> int:
         self.partitions[name].raise_watermark()
@@ -200,6 +202,35 @@ def test_an_acknowledgement_raises_the_watermark() -> None:
         leader.durable(B, 1, (ONE, end))
         assert list(leader.touched) == [ONE]
         assert leader.high(ONE) == end
+
+
+def test_an_acknowledgement_that_moves_nothing_does_not_matter() -> None:
+    leader = Leader("a#1", B, C)
+    leader.follow(B, entry(ONE, 4))
+    leader.follow(C, entry(ONE, 4))
+    leader.high(ONE)
+    leader.touched.clear()
+    assert not leader.durable(B, 1, (ONE, 10))
+    assert leader.touched == {}
+    assert leader.durable(C, 1, (ONE, 7))
+    assert list(leader.touched) == [ONE]
+    assert leader.high(ONE) == 7
+
+
+def test_an_acknowledgement_of_one_that_may_join_matters() -> None:
+    leader = Leader("a#1", B)
+    leader.follow(C, entry(ONE, 4))
+    leader.touched.clear()
+    assert leader.durable(C, 1, (ONE, 10))
+    assert list(leader.touched) == [ONE]
+
+
+def test_an_acknowledgement_that_gives_leave_matters() -> None:
+    leader = Leader("a#1", B, chunk=1)
+    leader.follow(B, entry(ONE, 0))
+    assert leader.durable(B, 1)
+    leader.durable(B, 9999)
+    assert not leader.durable(B, 9999)
 
 
 def test_nobody_acknowledges_what_was_not_sent_to_it() -> None:

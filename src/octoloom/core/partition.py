@@ -208,9 +208,13 @@ class Partition:
         self.leading.on_durable(now, follower, min(entry.durable, entry.offset), self.end)
         return None
 
-    def on_follower_durable(self, now: int, follower: str, epoch: int, durable: int) -> None:
-        if self.leading is not None and epoch == self.state.epoch and durable <= self.end:
-            self.leading.on_durable(now, follower, durable, self.end)
+    def on_follower_durable(self, now: int, follower: str, epoch: int, durable: int) -> bool:
+        """True: the watermark can move on now, or the follower may join the set."""
+        leading = self.leading
+        if leading is None or epoch != self.state.epoch or durable > self.end:
+            return False
+        leading.on_durable(now, follower, durable, self.end)
+        return leading.watermark(self.durable) > self.high or follower not in self.state.in_sync
 
     def _verdict(self, verdict: str, epoch: int, offset: int) -> Part:
         return Part(*self.name, self.state.epoch, offset, 0, self.high, self.start, verdict, epoch)

@@ -48,17 +48,22 @@ class Streaming:
                 outgoing.end(name)
                 outgoing.verdicts.append(part)
 
-    def on_follower_durable(self, now: int, peer: str, durable: Durable) -> None:
+    def on_follower_durable(self, now: int, peer: str, durable: Durable) -> bool:
+        """What a follower has on disk. True: something follows from it, so flush."""
         outgoing = self._outgoing.get(peer)
         if outgoing is None:
-            return
+            return False
         outgoing.taken = max(outgoing.taken, min(durable.frame, outgoing.frame))
+        matters = bool(outgoing.dirty)
         for topic, number, epoch, end in durable.ends:
             name = (topic, number)
             partition = self._partitions.get(name)
-            if partition is not None and end <= outgoing.sent.get(name, -1):
-                partition.on_follower_durable(now, peer, epoch, end)
+            if partition is None or end > outgoing.sent.get(name, -1):
+                continue
+            if partition.on_follower_durable(now, peer, epoch, end):
                 self._touched[name] = None
+                matters = True
+        return matters
 
     def on_follower_down(self, peer: str) -> None:
         self._outgoing.pop(peer, None)

@@ -40,8 +40,11 @@ STALLS_MAX = 60
 _LENGTH = struct.Struct(">i")
 _BUSY = (BlockingIOError, InterruptedError)
 
-Take = Callable[["Connection", memoryview], None]
-"""Called with each frame, whose length is already off. Raises `ProtocolError` to end the connection."""
+Take = Callable[["Connection", memoryview], bool]
+"""Called with each frame, whose length is already off. Raises `ProtocolError` to end the connection.
+
+True: something follows from it, so there should be a turn, and the frame has to stay as it is until then.
+"""
 
 
 class Connection:
@@ -122,10 +125,21 @@ class Connection:
         self._parse()
 
     def _parse(self) -> None:
-        """Hands over every whole frame. One that breaks the protocol ends this connection, and no other."""
-        view, at, filled = self._view, self._parsed, self._filled
+        """Hands over every whole frame, and has a turn if something follows from one of them."""
+        used = self._sockets.used
+        was_used = self in used
         # Even if this connection ends now: what it has handed over stays until the turn.
-        self._sockets.used[self] = None
+        used[self] = None
+        if self._hand_over():
+            self._sockets.soon()
+        elif not was_used:
+            del used[self]
+            self.recycle()
+
+    def _hand_over(self) -> bool:
+        """A frame that breaks the protocol ends this connection, and no other. True: there should be a turn."""
+        view, at, filled = self._view, self._parsed, self._filled
+        wants_turn = False
         try:
             while filled - at >= 4 and self._is_reading:
                 size = _LENGTH.unpack_from(view, at)[0]
@@ -135,17 +149,19 @@ class Connection:
                 if end > filled:
                     break
                 self._parsed = end
-                self.take(self, view[at + 4 : end])
+                wants_turn |= self.take(self, view[at + 4 : end])
                 at = end
                 if len(self.requests) >= REQUESTS_MAX:
                     self._listen()
         except ProtocolError as error:
             self._sockets.on_fault(self, error)
             self.close()
+            return True
         except Exception as error:
             self.close()
             self._sockets.on_broken(error)
-        self._sockets.soon()
+            return True
+        return wants_turn
 
     def _make_room(self) -> memoryview:
         """A buffer, or a larger one, with what is left of the last one at its front."""

@@ -78,14 +78,14 @@ class Followers:
         self._state.core.streaming.on_follower_down(peer)
         self._state.soon()
 
-    def _on_frame(self, connection: Connection, frame: memoryview) -> None:
+    def _on_frame(self, connection: Connection, frame: memoryview) -> bool:
         message, peer, now = decode_from_follower(frame), self._names[connection], self._state.clock.now()
         if isinstance(message, Follow):
             if message.broker != peer:
                 raise ProtocolError("other-broker", f"{peer} speaks for {message.broker}")
             self._state.core.streaming.on_follow(now, peer, message)
-        else:
-            self._state.core.streaming.on_follower_durable(now, peer, message)
+            return True
+        return self._state.core.streaming.on_follower_durable(now, peer, message)
 
     # Sending.
 

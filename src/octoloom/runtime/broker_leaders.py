@@ -146,7 +146,7 @@ class Leaders:
 
     # Hearing.
 
-    def _on_welcome(self, line: Line, frame: memoryview) -> None:
+    def _on_welcome(self, line: Line, frame: memoryview) -> bool:
         welcome = decode_welcome(frame)
         if welcome.broker != line.peer:
             raise ProtocolError("other-broker", f"{welcome.broker} answers in place of {line.peer}")
@@ -155,8 +155,9 @@ class Leaders:
         line.connection.take = lambda _, frame: self._on_frame(line.peer, frame)
         self._state.core.following.on_leader_up(self._state.clock.now(), line.peer)
         _log.info("%s follows %s", self.me, line.peer)
+        return True
 
-    def _on_frame(self, peer: str, frame: memoryview) -> None:
+    def _on_frame(self, peer: str, frame: memoryview) -> bool:
         number, taken = decode_frame(frame)
         following, replicas, now = self._state.core.following, self._state.replicas, self._state.clock.now()
         for part, _, headers, _ in taken:
@@ -171,3 +172,4 @@ class Leaders:
                 replica.headers += headers
                 self._state.dirty[replica] = None
         following.on_frame(peer, number, [each.part for each in taken])
+        return True

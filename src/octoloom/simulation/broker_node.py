@@ -177,7 +177,8 @@ class BrokerNode:
             case Follow():
                 self.core.streaming.on_follow(now, data.broker, data)
             case Durable():
-                self.core.streaming.on_follower_durable(now, channel.other(self).name, data)
+                if not self.core.streaming.on_follower_durable(now, channel.other(self).name, data):
+                    return
             case Frames():
                 self._on_frame(channel, data)
             case Produce():
