@@ -144,6 +144,8 @@ def test_a_silent_connection_holds_no_buffer() -> None:
             loop = asyncio.get_running_loop()
             await loop.sock_sendall(theirs, framed(b"x"))
             await until(lambda: ears.heard)
+            assert ears.sockets.buffers.bytes_out == BUFFER_BYTES
+            connection.rest()
             assert ears.sockets.buffers.bytes_out == 0
             await loop.sock_sendall(theirs, framed(bytes(500_000)))
             await until(lambda: len(ears.heard) == 2)
@@ -154,6 +156,20 @@ def test_a_silent_connection_holds_no_buffer() -> None:
             theirs.close()
             await until(lambda: connection.closed)
             assert ears.sockets.buffers.bytes_out == 0
+
+    uvloop.run(main())
+
+
+def test_where_many_speak_nobody_keeps_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_connection, "KEPT_BYTES_MAX", BUFFER_BYTES)
+
+    async def main() -> None:
+        async with connected() as (ears, _, theirs):
+            loop = asyncio.get_running_loop()
+            ears.sockets.buffers.take(BUFFER_BYTES, None)
+            await loop.sock_sendall(theirs, framed(b"x"))
+            await until(lambda: ears.heard)
+            assert ears.sockets.buffers.bytes_out == BUFFER_BYTES
 
     uvloop.run(main())
 

@@ -29,6 +29,8 @@ BUFFER_BYTES = 64 * 1024
 """What a connection begins to read with."""
 READ_BYTES_MAX = 1024 * 1024
 """What one read takes at most, once the connection is found to be busy."""
+KEPT_BYTES_MAX = 16 * 1024 * 1024
+"""While all buffers together have no more than this, a connection keeps its own until it is silent for a while."""
 GROWTH = 4
 OUT_BYTES_MAX = 4 * 1024 * 1024
 """While more than this waits to be sent to a client, nothing more is read from it."""
@@ -190,7 +192,9 @@ class Connection:
         if rest:
             self._view[:rest] = self._view[self._parsed : self._filled]
         self._parsed, self._filled = 0, rest
-        if rest == 0 and len(self._buffer) <= max(self._wanted // 2, BUFFER_BYTES):
+        size = len(self._buffer)
+        is_one_of_many = size <= BUFFER_BYTES and self._sockets.buffers.bytes_out > KEPT_BYTES_MAX
+        if rest == 0 and (is_one_of_many or size <= self._wanted // 2):
             self.release()
 
     def release(self) -> None:
