@@ -273,8 +273,11 @@ class Broker:
     # Time.
 
     def deadline(self) -> int | None:
-        times = (self._owed_at, self._look_at, self.following.deadline())
-        return min((at for at in times if at is not None), default=None)
+        due = self.following.deadline()
+        for at in (self._owed_at, self._look_at):
+            if at is not None and (due is None or at < due):
+                due = at
+        return due
 
     def on_time(self, now: int) -> None:
         """Looks after followers that lag, now and then, and tells watermarks that nothing else has carried."""
@@ -291,7 +294,8 @@ class Broker:
 
     def flush(self, now: int) -> list[Effect]:
         """What to do about all that was told since the last time."""
-        self._settle_leaders(now)
+        if self._touched:
+            self._settle_leaders(now)
         effects, self._effects = self._effects, []
         self.following.flush(now, effects)
         self.streaming.flush(effects)

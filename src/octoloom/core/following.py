@@ -66,15 +66,15 @@ class Following:
         partition, incoming = self._partitions.get(name), self._incoming.get(peer)
         if partition is None or incoming is None or partition.leader != peer or name not in incoming.asked:
             return False
-        if part.verdict:
+        if part.epoch != partition.state.epoch:
             # One of an older epoch may come late, on the connection on which the leader was asked anew.
-            if part.epoch == partition.state.epoch:
-                self._on_verdict(now, partition, part)
             return False
-        if not partition.takes(part):
-            if part.epoch == partition.state.epoch:
-                self.drop(name)
-                self.wish(name, now)
+        if part.verdict:
+            self._on_verdict(now, partition, part)
+            return False
+        if part.offset != partition.end:
+            self.drop(name)
+            self.wish(name, now)
             return False
         partition.append(batches, part.high)
         if part.start > partition.start:
@@ -112,7 +112,7 @@ class Following:
             self._effects.append(Fault(name, partition.faulty))
 
     def deadline(self) -> int | None:
-        return min(self._wishes.values(), default=None)
+        return min(self._wishes.values()) if self._wishes else None
 
     def flush(self, now: int, effects: list[Effect]) -> None:
         """Asks for the streams that are due, and acknowledges what has become durable."""

@@ -102,7 +102,8 @@ class Partition:
         return lost
 
     def on_durable(self, end: int) -> None:
-        self.durable = max(self.durable, min(end, self.end))
+        if end > self.durable:
+            self.durable = min(end, self.end)
 
     def on_start(self, start: int) -> None:
         self.start = max(self.start, start)
@@ -234,14 +235,12 @@ class Partition:
     def append(self, batches: list[BatchPlace], high: int) -> None:
         """The leader's batches, checked and contiguous, go to the end of the log."""
         for batch in batches:
-            assert batch.base_offset == self.end, (self.name, batch, self.end)
-            self.epochs.add(batch.leader_epoch, self.end)
+            base, end = self.end, batch.next_offset
+            assert batch.base_offset == base, (self.name, batch, base)
+            self.epochs.add(batch.leader_epoch, base)
             if batch.producer_id >= 0:
-                count = batch.next_offset - batch.base_offset
-                self.producers.add(
-                    batch.producer_id, batch.producer_epoch, batch.base_sequence, count, batch.base_offset
-                )
-            self.end = batch.next_offset
+                self.producers.add(batch.producer_id, batch.producer_epoch, batch.base_sequence, end - base, base)
+            self.end = end
         self.on_high(high)
 
     def on_high(self, high: int) -> None:

@@ -83,7 +83,8 @@ class Streaming:
     def flush(self, effects: list[Effect]) -> None:
         """Sends what is new, to each as far as it gave leave. Followers that stand at the same place share a frame."""
         for outgoing in self._outgoing.values():
-            self._stream(outgoing, effects)
+            if outgoing.dirty or outgoing.verdicts:
+                self._stream(outgoing, effects)
 
     def _stream(self, outgoing: Outgoing, effects: list[Effect]) -> None:
         if outgoing.verdicts:
