@@ -6,7 +6,7 @@ where the log ends. Whatever breaks the stream (another leader, a cut log, a gap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from octoloom.core.broker_effects import Dial, Effect, Fault, HangUp, Reset, SendDurable, SendFollow, Trim, Truncate
 from octoloom.core.log_messages import BrokerAddress, Follow, Part, TopicPartition
@@ -60,7 +60,7 @@ class Following:
         if incoming is not None:
             incoming.on_down()
 
-    def on_part(self, now: int, peer: str, part: Part, batches: list[BatchPlace]) -> bool:
+    def on_part(self, now: int, peer: str, part: Part, batches: Sequence[BatchPlace]) -> bool:
         """One part of a frame. True: its batches are to be written, as they are, at the end of the log."""
         name = (part.topic, part.partition)
         partition, incoming = self._partitions.get(name), self._incoming.get(peer)

@@ -16,8 +16,9 @@ The log's bytes are the driver's. It tells where the log stands (`LogTail`) afte
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from octoloom.core.epochs import Epochs
 from octoloom.core.in_sync import InSync
@@ -45,15 +46,26 @@ class LogTail:
     producers: ProducerTable = field(default_factory=ProducerTable)
 
 
-class BatchPlace(NamedTuple):
+class BatchPlace(Protocol):
     """What a core has to know of a batch."""
 
-    base_offset: int
-    next_offset: int
-    leader_epoch: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def next_offset(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def producer_epoch(self) -> int: ...
+
+    @property
+    def base_sequence(self) -> int: ...
 
 
 class Admission(NamedTuple):
@@ -232,7 +244,7 @@ class Partition:
     def _from_leader(self, part: Part) -> bool:
         return self.leader != "" and part.epoch == self.state.epoch
 
-    def append(self, batches: list[BatchPlace], high: int) -> None:
+    def append(self, batches: Sequence[BatchPlace], high: int) -> None:
         """The leader's batches, checked and contiguous, go to the end of the log."""
         for batch in batches:
             base, end = self.end, batch.next_offset

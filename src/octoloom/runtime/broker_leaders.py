@@ -160,15 +160,16 @@ class Leaders:
     def _on_frame(self, peer: str, frame: memoryview) -> bool:
         number, taken = decode_frame(frame)
         following, replicas, now = self._state.core.following, self._state.replicas, self._state.clock.now()
-        for part, _, headers, _ in taken:
+        for part, _, headers in taken:
             replica = replicas.get((part.topic, part.partition))
-            is_taken = replica is not None and headers and replica.partition.takes(part)
-            if replica is not None and is_taken and headers[0].leader_epoch < replica.partition.epochs.last:
+            if replica is None or not headers or headers[0].leader_epoch >= replica.partition.epochs.last:
+                continue
+            if replica.partition.takes(part):
                 raise ProtocolError("out-of-place", f"epochs fall in what {peer} sends of {part.topic}")
-        for part, batches, headers, places in taken:
-            if following.on_part(now, peer, part, places):
+        for part, batches, headers in taken:
+            if following.on_part(now, peer, part, headers):
                 replica = replicas[part.topic, part.partition]
-                replica.batches += batches
+                replica.batches.append(batches)
                 replica.headers += headers
                 self._state.dirty[replica] = None
         following.on_frame(peer, number, [each.part for each in taken])

@@ -24,9 +24,8 @@ from octoloom.core.log_messages import (
     ProposeInSync,
     TopicPartition,
 )
-from octoloom.core.partition import BatchPlace
 from octoloom.core.register_messages import Beat
-from octoloom.simulation.log_disk import LogDisk, SimBatch, SimLog
+from octoloom.simulation.log_disk import LogDisk, SimBatch, SimLog, SimPlace
 from octoloom.simulation.log_requests import Fetch, Fetched, Frames, Produce, Produced
 from octoloom.simulation.network import Channel
 
@@ -202,7 +201,7 @@ class BrokerNode:
             channel.send(self, Produced(request.number, admission.error, -1, self.name, epoch))
             return
         if not admission.duplicate:
-            place = BatchPlace(
+            place = SimPlace(
                 admission.base_offset,
                 admission.next_offset,
                 epoch,

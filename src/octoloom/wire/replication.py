@@ -19,7 +19,6 @@ import msgspec
 
 from octoloom.core.errors import ProtocolError
 from octoloom.core.log_messages import Durable, Follow, FromFollower, Part
-from octoloom.core.partition import BatchPlace
 from octoloom.wire.kafka.apis import REPLICATE, RequestHeader
 from octoloom.wire.kafka.batches import BatchHeader, check_batches
 
@@ -99,12 +98,11 @@ def encode_parts(parts: list[Part]) -> bytes:
 
 
 class TakenPart(NamedTuple):
-    """A part of a frame whose batches are whole and follow one another."""
+    """A part of a frame whose batches are whole and follow one another: all of their bytes, and the header of each."""
 
     part: Part
-    batches: list[memoryview]
+    batches: memoryview
     headers: list[BatchHeader]
-    places: list[BatchPlace]
 
 
 def decode_frame(frame: memoryview) -> tuple[int, list[TakenPart]]:
@@ -130,11 +128,9 @@ def decode_frame(frame: memoryview) -> tuple[int, list[TakenPart]]:
 
 
 def _check(part: Part, records: memoryview) -> TakenPart:
-    batches: list[memoryview] = []
     headers: list[BatchHeader] = []
-    places: list[BatchPlace] = []
     offset, epoch = part.offset, 0
-    for position, header in check_batches(records):
+    for _, header in check_batches(records):
         if header.base_offset != offset or not epoch <= header.leader_epoch <= part.epoch:
             raise ProtocolError(
                 "out-of-place",
@@ -142,11 +138,5 @@ def _check(part: Part, records: memoryview) -> TakenPart:
                 f"{part.topic}-{part.partition}, at {offset} in epoch {part.epoch}",
             )
         offset, epoch = header.next_offset, header.leader_epoch
-        batches.append(records[position : position + header.size])
         headers.append(header)
-        places.append(
-            BatchPlace(
-                header.base_offset, offset, epoch, header.producer_id, header.producer_epoch, header.base_sequence
-            )
-        )
-    return TakenPart(part, batches, headers, places)
+    return TakenPart(part, records, headers)
