@@ -190,6 +190,11 @@ class Partition:
         """Have `raise_watermark` answer the ticket once this is committed."""
         self.waiting.append(Waiting(next_offset, ticket))
 
+    @property
+    def can_rise(self) -> bool:
+        """Whether the watermark has somewhere to go, once nothing holds it."""
+        return self.leading is not None and self.leading.watermark(self.durable) > self.high
+
     def raise_watermark(self) -> list[Waiting]:
         """Moves the watermark on; answers who waited for that."""
         if self.leading is None or self.held:
@@ -227,7 +232,7 @@ class Partition:
         if leading is None or epoch != self.state.epoch or durable > self.end:
             return False
         leading.on_durable(now, follower, durable, self.end)
-        return leading.watermark(self.durable) > self.high or follower not in self.state.in_sync
+        return self.can_rise or follower not in self.state.in_sync
 
     def _verdict(self, verdict: str, epoch: int, offset: int) -> Part:
         return Part(*self.name, self.state.epoch, offset, 0, self.high, self.start, verdict, epoch)

@@ -110,16 +110,16 @@ class Incoming:
 
     def durable(self, partitions: Mapping[TopicPartition, Partition]) -> Durable | None:
         """The acknowledgement of all frames whose parts are on disk by now, if there is one to make."""
-        last, told = -1, {}
+        last, ends = -1, {}
         while self._frames:
             frame, taken = self._frames[0]
             if any(partitions[name].durable < end for name, _, end in taken):
                 break
             for name, epoch, end in taken:
-                told[name] = (epoch, end)
+                ends[name] = (*name, epoch, end)
             last = frame
             self._frames.popleft()
-        return Durable(last, [(*name, epoch, end) for name, (epoch, end) in told.items()]) if last >= 0 else None
+        return Durable(last, list(ends.values())) if last >= 0 else None
 
     def drop(self, name: TopicPartition) -> None:
         """Forget what was taken of a partition: its log was cut, or it has another leader."""
