@@ -102,4 +102,5 @@ class Streaming:
 
     def _wanted(self, name: TopicPartition, offset: int) -> Wanted:
         partition = self._partitions[name]
-        return Wanted(name, partition.state.epoch, offset, partition.end, partition.high, partition.start)
+        place = (name, partition.state.epoch, offset, partition.end, partition.high, partition.start)
+        return tuple.__new__(Wanted, place)

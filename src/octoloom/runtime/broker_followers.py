@@ -107,19 +107,20 @@ class Followers:
                 pieces.append(found)
         heads = encode_parts(parts)
         size = len(heads) + FRAME_BYTES_MAX - left
-        first, rest = packed(heads, pieces)
-        more = False
+        if size <= PACKED_BYTES_MAX:
+            heads, pieces = packed(heads, pieces)
+        more, streaming = False, self._state.core.streaming
         for peer, number in effect.to:
             connection = self._connections.get(peer)
             if connection is not None and parts:
-                connection.send([encode_frame_start(number, size) + first, *rest])
-            more |= self._state.core.streaming.on_sent(peer, sent)
+                connection.send([encode_frame_start(number, size) + heads, *pieces])
+            more |= streaming.on_sent(peer, sent)
         return more
 
     def _read(self, wanted: Wanted, bytes_max: int) -> tuple[Part, int, Piece | None]:
         """The part, where the next one begins, and the batches."""
         name, offset = wanted.name, wanted.offset
-        replica = self._state.replicas[name]
+        replica = self._state.logs.replicas[name]
         fresh, log = replica.fresh, replica.log
         if fresh is not None and fresh.offset == offset and fresh.end == wanted.before:
             part = Part(*name, wanted.epoch, offset, fresh.size, wanted.high, wanted.start)
@@ -148,11 +149,13 @@ class Followers:
 
 
 def packed(heads: bytes, pieces: list[Piece]) -> tuple[bytes, list[Piece]]:
-    """Heads and batches, in one piece if they are few bytes: the first piece, and the others."""
-    small = [piece for piece in pieces if isinstance(piece, bytes)]
-    if len(small) == len(pieces) and sum(map(len, small)) <= PACKED_BYTES_MAX:
-        return b"".join((heads, *small)), []
-    return heads, pieces
+    """The heads with all that can be joined to them, and the other pieces."""
+    joined = [heads]
+    for piece in pieces:
+        if not isinstance(piece, bytes):
+            break
+        joined.append(piece)
+    return b"".join(joined), pieces[len(joined) - 1 :]
 
 
 def copied(found: FileSlice) -> Piece:

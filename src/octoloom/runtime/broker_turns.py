@@ -127,8 +127,9 @@ class Turns:
             if replica.name in self._failing:
                 del self._failing[replica.name]
                 _log.info("%s-%d can be written again", *replica.name)
-            self._produce.on_written(replica, 0)
-            if state.replicas.get(replica.name) is not replica:
+            if replica.local:
+                self._produce.on_written(replica, 0)
+            if state.logs.replicas.get(replica.name) is not replica:
                 continue  # its topic was deleted in this very tick
             if replica.partition.leading is not None:
                 if size <= FRESH_BYTES_MAX:

@@ -105,7 +105,7 @@ class Log:
         if not batches and not headers:
             return 0
         size, epochs = self._admit(batches, headers)
-        segment = self._segments.active
+        segment = self._segments.items[-1]
         try:
             if segment.size and segment.size + size > self._settings.segment_bytes:
                 segment = self._roll()

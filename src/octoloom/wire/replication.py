@@ -137,6 +137,6 @@ def _check(part: Part, records: memoryview) -> TakenPart:
                 f"a batch with offset {header.base_offset} and epoch {header.leader_epoch} came for "
                 f"{part.topic}-{part.partition}, at {offset} in epoch {part.epoch}",
             )
-        offset, epoch = header.next_offset, header.leader_epoch
+        offset, epoch = offset + header.count, header.leader_epoch
         headers.append(header)
     return TakenPart(part, records, headers)
