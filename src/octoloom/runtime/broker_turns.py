@@ -98,7 +98,7 @@ class Turns:
     def _arm(self) -> None:
         """Has a turn when the core wants one. A timer costs more than to see that it still fits."""
         due = self._state.core.deadline()
-        if due == self._due and self._timer is not None:
+        if due == self._due and (due is None or self._timer is not None):
             return
         self.close()
         self._timer, self._due = None, due
