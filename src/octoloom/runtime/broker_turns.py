@@ -1,7 +1,7 @@
 """A broker's turn, at the end of each tick of the loop that brought something.
 
 1. What was admitted and taken is written, one write per log. A write that fails is taken back, and whoever waited for
-   it is told; the broker serves on.
+   it is told; the broker serves on. A little that was written stays at hand until the turn ends, for the followers.
 2. The sync begins, if one is wanted and none runs.
 3. The core says what to do about everything together, and it is done, in order.
 4. Consumers whose time is up are answered, and every connection with something to say sends it, once.
