@@ -45,9 +45,9 @@ from octoloom.core.partition import (
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     NOT_LEADER,
     STORAGE_ERROR,
-    BatchPlace,
     LogTail,
 )
+from octoloom.simulation.log_disk import SimPlace
 
 A, B, C = "a#1", "b#1", "c#1"
 ONE = ("moves", 0)
@@ -127,7 +127,8 @@ class Host:
                     self.broker.on_tail(self.now, effect.name, self.tail)
                 elif isinstance(effect, SendFrame):
                     sent = [(wanted.name, wanted.before) for wanted in effect.wanted]
-                    self.broker.streaming.on_sent(effect.peer, sent)
+                    for peer, _ in effect.to:
+                        self.broker.streaming.on_sent(peer, sent)
             effects += batch
         return effects
 
@@ -211,7 +212,7 @@ def test_whoever_leads_again_sends_nothing_to_those_who_have_not_asked_again() -
 
 def test_what_was_taken_from_an_older_leader_is_not_acknowledged_to_it_any_more() -> None:
     host = following()
-    part, batch = Part(*ONE, 1, 10, 1, 0, 0), BatchPlace(10, 11, 1, -1, -1, -1)
+    part, batch = Part(*ONE, 1, 10, 1, 0, 0), SimPlace(10, 11, 1, -1, -1, -1)
     assert host.broker.following.on_part(0, B, part, [batch])
     host.broker.following.on_frame(B, 1, [part])
     host.tell(state(C, A, epoch=2))
@@ -233,7 +234,7 @@ def test_a_new_set_in_the_same_epoch_keeps_streams_and_leadership() -> None:
     effects = host.tell(state(A, B, C, version=2))
     assert (of(LeadershipTaken, effects), of(LeadershipLost, effects)) == ([], [])
     host.produce()
-    assert [frame.peer for frame in of(SendFrame, host.flush())] == [B]
+    assert [frame.to for frame in of(SendFrame, host.flush())] == [[(B, 2)]]
 
 
 def test_a_broker_that_is_given_up_is_hung_up_on() -> None:
@@ -267,7 +268,7 @@ def test_streams_of_a_deleted_topic_end_in_both_directions() -> None:
     host.broker.on_news(0, LogNews(2, topics={"moves": None}))
     assert of(SendFrame, host.flush()) == []
     host = following()
-    part, batch = Part(*ONE, 1, 10, 1, 0, 0), BatchPlace(10, 11, 1, -1, -1, -1)
+    part, batch = Part(*ONE, 1, 10, 1, 0, 0), SimPlace(10, 11, 1, -1, -1, -1)
     assert host.broker.following.on_part(0, B, part, [batch])
     host.broker.following.on_frame(B, 1, [part])
     host.broker.on_news(0, LogNews(2, topics={"moves": None}))
@@ -490,7 +491,7 @@ def test_an_older_transition_that_is_off_does_not_end_this_one() -> None:
 def test_a_follower_stops_following_and_asks_again_when_it_is_off() -> None:
     host = following()
     host.announce()
-    assert not host.broker.following.on_part(0, B, Part(*ONE, 1, 10, 1, 0, 0), [BatchPlace(10, 11, 1, -1, -1, -1)])
+    assert not host.broker.following.on_part(0, B, Part(*ONE, 1, 10, 1, 0, 0), [SimPlace(10, 11, 1, -1, -1, -1)])
     assert host.flush() == []
     host.broker.on_aborted(0, Aborted(1, "off"))
     assert of(SendFollow, host.flush()) == [SendFollow(B, Follow(A, [FollowEntry(*ONE, 1, 10, 1, 10)]))]
@@ -526,7 +527,7 @@ def test_a_write_that_failed_is_answered_and_the_offset_given_again() -> None:
 
 def test_a_follower_whose_write_failed_asks_again_after_a_while() -> None:
     host = following()
-    part, batch = Part(*ONE, 1, 10, 1, 0, 0), BatchPlace(10, 11, 1, -1, -1, -1)
+    part, batch = Part(*ONE, 1, 10, 1, 0, 0), SimPlace(10, 11, 1, -1, -1, -1)
     assert host.broker.following.on_part(0, B, part, [batch])
     host.broker.on_tail(0, ONE, host.tail, failed=True)
     host.broker.following.on_frame(B, 1, [part])
@@ -581,11 +582,11 @@ def test_a_record_goes_from_the_leader_to_its_follower_and_back_as_an_acknowledg
     leader.flush()
     ticket = leader.produce(2)
     [frame] = of(SendFrame, leader.flush())
-    [wanted] = frame.wanted
+    [wanted], [(_, number)] = frame.wanted, frame.to
     part = Part(*ONE, wanted.epoch, wanted.offset, 1, wanted.high, wanted.start)
     name: TopicPartition = wanted.name
-    assert follower.following.on_part(0, A, part, [BatchPlace(10, 12, 1, -1, -1, -1)])
-    follower.following.on_frame(A, frame.frame, [part])
+    assert follower.following.on_part(0, A, part, [SimPlace(10, 12, 1, -1, -1, -1)])
+    follower.following.on_frame(A, number, [part])
     follower.on_durable(name, 12)
     [durable] = of(SendDurable, follower.flush(0))
     leader.broker.streaming.on_follower_durable(0, B, durable.durable)

@@ -25,7 +25,8 @@ from octoloom.core.log_messages import (
     PartitionState,
     TopicPartition,
 )
-from octoloom.core.partition import BatchPlace, LogTail, Partition
+from octoloom.core.partition import LogTail, Partition
+from octoloom.simulation.log_disk import SimPlace
 
 ONE, TWO = ("moves", 0), ("moves", 1)
 A, B, C = "a#1", "b#1", "c#1"
@@ -60,7 +61,7 @@ class Follower:
         self.following.drop(name)
         self.following.wish(name, self.now)
 
-    def hear(self, part: Part, *batches: BatchPlace, frame: int = 1, peer: str = A) -> bool:
+    def hear(self, part: Part, *batches: SimPlace, frame: int = 1, peer: str = A) -> bool:
         taken = self.following.on_part(self.now, peer, part, list(batches))
         self.following.on_frame(peer, frame, [part])
         return taken
@@ -94,8 +95,8 @@ def verdict(word: str, offset: int, epoch: int = 1, agreed: int = 1) -> Part:
     return Part(*ONE, epoch, offset, 0, 0, 0, word, agreed)
 
 
-def batch(base: int, count: int = 1, epoch: int = 1) -> BatchPlace:
-    return BatchPlace(base, base + count, epoch, -1, -1, -1)
+def batch(base: int, count: int = 1, epoch: int = 1) -> SimPlace:
+    return SimPlace(base, base + count, epoch, -1, -1, -1)
 
 
 def asks(epoch: int, offset: int, last: int = 1, durable: int | None = None) -> FollowEntry:

@@ -25,7 +25,6 @@ from octoloom.core.log_messages import (
     EnlistBroker,
     Follow,
     FollowEntry,
-    Frame,
     FromFollower,
     GrowTopic,
     InSyncRefused,
@@ -93,7 +92,7 @@ def test_every_word_is_tried() -> None:
 
 def test_no_two_words_look_the_same() -> None:
     """Links, brokers and whoever asks speak on one port: a tag is one word."""
-    words = [*get_args(BrokerToRegister), *get_args(RegisterToBroker), *get_args(FromFollower), AskLog, Frame]
+    words = [*get_args(BrokerToRegister), *get_args(RegisterToBroker), *get_args(FromFollower), AskLog]
     tags = [word.__struct_config__.tag for word in (*words, *get_args(ToRegister), *get_args(FromRegister))]
     assert len(tags) == len(set(tags))
 
@@ -106,12 +105,10 @@ def test_a_followers_word_goes_over_the_wire(message: FromFollower) -> None:
     assert decoded == message
 
 
-def test_the_head_of_a_frame_goes_over_the_wire_and_data_needs_no_verdict() -> None:
+def test_the_parts_of_a_frame_go_over_the_wire_and_data_needs_no_verdict() -> None:
     data, verdict = Part("moves", 0, 4, 100, 4096, 90, 0), Part("moves", 1, 4, 7, 0, 90, 0, "diverged", 3)
     assert (data.verdict, data.agreed_epoch) == ("", -1)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(Frame(8, [data, verdict])), type=Frame) == Frame(
-        8, [data, verdict]
-    )
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode([data, verdict]), type=list[Part]) == [data, verdict]
 
 
 @pytest.mark.parametrize(

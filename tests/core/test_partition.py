@@ -11,12 +11,12 @@ from octoloom.core.partition import (
     NOT_LEADER,
     UNKNOWN_EPOCH,
     Admission,
-    BatchPlace,
     LogTail,
     Partition,
     Waiting,
 )
 from octoloom.core.producers import ProducerTable, Verdict
+from octoloom.simulation.log_disk import SimPlace
 
 NAME = ("moves", 0)
 Log = list[tuple[int, int]]
@@ -102,7 +102,7 @@ def test_a_producer_may_have_the_number_nought() -> None:
     assert made.admit(1, 0, 0, 0, -1) == Admission(0, 0, 1)
     assert made.admit(1, 0, 0, 0, -1) == Admission(0, 0, 1, duplicate=True)
     made = follower([], 1)
-    made.append([BatchPlace(0, 1, 1, 0, 0, 0)], 0)
+    made.append([SimPlace(0, 1, 1, 0, 0, 0)], 0)
     assert made.producers.check(0, 0, 0, 1, whole=True) == (Verdict.TAKEN, 0)
 
 
@@ -407,8 +407,8 @@ def test_nobody_is_followed_before_the_log_is_open_or_while_held_or_faulty() -> 
     assert leader([], 2).leader == ""
 
 
-def batch(base: int, count: int, epoch: int, sequence: int = -1) -> BatchPlace:
-    return BatchPlace(base, base + count, epoch, 7 if sequence >= 0 else -1, 0, sequence)
+def batch(base: int, count: int, epoch: int, sequence: int = -1) -> SimPlace:
+    return SimPlace(base, base + count, epoch, 7 if sequence >= 0 else -1, 0, sequence)
 
 
 def test_a_follower_learns_epochs_and_producers_from_the_batches() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from octoloom.core.log_messages import Durable, PartitionState, TopicPartition
-from octoloom.core.partition import BatchPlace, LogTail, Partition
+from octoloom.core.partition import LogTail, Partition
 from octoloom.core.replication import FRAMES_MAX, PARTS_MAX, Incoming, Outgoing
+from octoloom.simulation.log_disk import SimPlace
 
 ONE, TWO = ("moves", 0), ("moves", 1)
 
@@ -83,7 +84,7 @@ class Disk:
         """Appends records; what `Incoming.on_frame` is told about it."""
         partition = self.partitions[name]
         end = partition.end + count
-        partition.append([BatchPlace(partition.end, end, 1, -1, -1, -1)], 0)
+        partition.append([SimPlace(partition.end, end, 1, -1, -1, -1)], 0)
         return name, 1, end
 
     def sync(self, name: TopicPartition, end: int) -> None:

@@ -33,9 +33,11 @@ class Leader:
         self.streaming.touch(name)
         self.flush()
 
-    def durable(self, who: str, frame: int, *ends: tuple[TopicPartition, int]) -> None:
-        self.streaming.on_follower_durable(0, who, Durable(frame, [(*name, 4, end) for name, end in ends]))
+    def durable(self, who: str, frame: int, *ends: tuple[TopicPartition, int]) -> bool:
+        durable = Durable(frame, [(*name, 4, end) for name, end in ends])
+        matters = self.streaming.on_follower_durable(0, who, durable)
         self.flush()
+        return matters
 
     def high(self, name: TopicPartition) -> int:
         self.partitions[name].raise_watermark()
@@ -52,12 +54,13 @@ class Leader:
                 more |= self._send(effect)
 
     def _send(self, effect: SendFrame) -> bool:
-        self.verdicts += [(effect.peer, verdict) for verdict in effect.verdicts]
+        self.verdicts += [(peer, verdict) for peer, _ in effect.to for verdict in effect.verdicts]
         sent = [(wanted.name, min(wanted.before, wanted.offset + self.chunk)) for wanted in effect.wanted]
         parts = [(wanted.name, wanted.offset, to) for wanted, (_, to) in zip(effect.wanted, sent, strict=True)]
         if parts:
-            self.frames.append((effect.peer, effect.frame, parts))
-        return self.streaming.on_sent(effect.peer, sent)
+            self.frames += [(peer, number, parts) for peer, number in effect.to]
+        more = [self.streaming.on_sent(peer, sent) for peer, _ in effect.to]
+        return any(more)
 
 
 def replica(name: TopicPartition, in_sync: list[str]) -> Partition:
@@ -102,7 +105,34 @@ def test_a_part_says_in_which_epoch_and_where_the_leader_stands() -> None:
     leader.streaming.on_follow(0, B, Follow(B, [entry(ONE, 7)]))
     effects: list[Effect] = []
     leader.streaming.flush(effects)
-    assert effects == [SendFrame(B, 1, [Wanted(ONE, 4, 7, 10, 10, 3)], [])]
+    assert effects == [SendFrame([(B, 1)], [Wanted(ONE, 4, 7, 10, 10, 3)], [])]
+
+
+def test_followers_that_stand_at_the_same_place_share_a_frame() -> None:
+    leader = Leader()
+    leader.follow(B, entry(ONE, 10))
+    leader.follow(C, entry(ONE, 10), entry(TWO, 10))
+    leader.partitions[ONE].admit(1, -1, -1, -1, -1)
+    leader.streaming.touch(ONE)
+    effects: list[Effect] = []
+    leader.streaming.flush(effects)
+    assert effects == [SendFrame([(B, 2), (C, 2)], [Wanted(ONE, 4, 10, 11, 0, 0)], [])]
+    assert leader.frames[:2] == [(B, 1, [(ONE, 10, 10)]), (C, 1, [(ONE, 10, 10), (TWO, 10, 10)])]
+
+
+def test_a_verdict_is_for_one_follower_and_comes_before_its_next_frame() -> None:
+    leader = Leader()
+    for who in (B, C):
+        leader.streaming.on_follow(0, who, Follow(who, [entry(ONE, 10), entry(TWO, 10, epoch=3)]))
+    effects: list[Effect] = []
+    leader.streaming.flush(effects)
+    sent = [effect for effect in effects if isinstance(effect, SendFrame)]
+    assert [(each.to, len(each.wanted), len(each.verdicts)) for each in sent] == [
+        ([(B, 1)], 0, 1),
+        ([(B, 2)], 1, 0),
+        ([(C, 1)], 0, 1),
+        ([(C, 2)], 1, 0),
+    ]
 
 
 def test_followers_have_streams_of_their_own() -> None:
@@ -172,6 +202,35 @@ def test_an_acknowledgement_raises_the_watermark() -> None:
         leader.durable(B, 1, (ONE, end))
         assert list(leader.touched) == [ONE]
         assert leader.high(ONE) == end
+
+
+def test_an_acknowledgement_that_moves_nothing_does_not_matter() -> None:
+    leader = Leader("a#1", B, C)
+    leader.follow(B, entry(ONE, 4))
+    leader.follow(C, entry(ONE, 4))
+    leader.high(ONE)
+    leader.touched.clear()
+    assert not leader.durable(B, 1, (ONE, 10))
+    assert leader.touched == {}
+    assert leader.durable(C, 1, (ONE, 7))
+    assert list(leader.touched) == [ONE]
+    assert leader.high(ONE) == 7
+
+
+def test_an_acknowledgement_of_one_that_may_join_matters() -> None:
+    leader = Leader("a#1", B)
+    leader.follow(C, entry(ONE, 4))
+    leader.touched.clear()
+    assert leader.durable(C, 1, (ONE, 10))
+    assert list(leader.touched) == [ONE]
+
+
+def test_an_acknowledgement_that_gives_leave_matters() -> None:
+    leader = Leader("a#1", B, chunk=1)
+    leader.follow(B, entry(ONE, 0))
+    assert leader.durable(B, 1)
+    leader.durable(B, 9999)
+    assert not leader.durable(B, 9999)
 
 
 def test_nobody_acknowledges_what_was_not_sent_to_it() -> None:

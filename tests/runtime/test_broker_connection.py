@@ -23,6 +23,7 @@ from octoloom.wire.kafka.apis import Api, parse_header
 from tests.runtime.broker_world import Client, batch, until, with_settings, world
 
 FRAME_MAX = 1 << 20
+NONSENSE, NO_MATTER = b"nonsense", b"no matter"
 
 
 class Ears:
@@ -53,12 +54,17 @@ class Ears:
     def on_broken(self, error: Exception) -> None:
         self.broken.append(error)
 
-    def take(self, _: Connection, frame: memoryview) -> None:
+    def take(self, _: Connection, frame: memoryview) -> bool:
+        if frame == NONSENSE:
+            raise ProtocolError("nonsense", "as was to be expected")
+        if frame == NO_MATTER:
+            return False
         self.views.append(frame)
+        return True
 
 
 @asynccontextmanager
-async def connected(take: Callable[[Connection, memoryview], None] | None = None) -> AsyncIterator[tuple]:  # type: ignore[type-arg]
+async def connected(take: Callable[[Connection, memoryview], bool] | None = None) -> AsyncIterator[tuple]:  # type: ignore[type-arg]
     ears = Ears()
     ours, theirs = tcp_pair()
     connection = ears.sockets.add(ours, take or ears.take)
@@ -104,12 +110,42 @@ def test_frames_arrive_whole_however_they_are_cut() -> None:
     uvloop.run(main())
 
 
+def test_what_nothing_follows_from_takes_no_turn_and_no_place() -> None:
+    async def main() -> None:
+        async with connected() as (ears, connection, theirs):
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(theirs, framed(NO_MATTER) * 3 + framed(b"half")[:6])
+            await until(lambda: connection._filled == 6)
+            assert (ears.turns, connection._parsed, ears.sockets.used) == (0, 0, {})
+            await loop.sock_sendall(theirs, framed(b"half")[6:] + framed(NO_MATTER))
+            await until(lambda: ears.heard)
+            assert (ears.turns, ears.heard) == (1, [b"half"])
+
+    uvloop.run(main())
+
+
+def test_what_was_handed_over_before_a_fault_stays_until_the_turn() -> None:
+    """Nobody else gets the buffer meanwhile: what lies in it is still to be written."""
+
+    async def main() -> None:
+        async with connected() as (ears, connection, theirs):
+            out = []
+            connection.on_closed = lambda _: out.append(ears.sockets.buffers.bytes_out)
+            await asyncio.get_running_loop().sock_sendall(theirs, framed(b"good") + framed(NONSENSE))
+            await until(lambda: ears.heard)
+            assert (ears.heard, out, ears.sockets.buffers.bytes_out) == ([b"good"], [BUFFER_BYTES], 0)
+
+    uvloop.run(main())
+
+
 def test_a_silent_connection_holds_no_buffer() -> None:
     async def main() -> None:
         async with connected() as (ears, connection, theirs):
             loop = asyncio.get_running_loop()
             await loop.sock_sendall(theirs, framed(b"x"))
             await until(lambda: ears.heard)
+            assert ears.sockets.buffers.bytes_out == BUFFER_BYTES
+            connection.rest()
             assert ears.sockets.buffers.bytes_out == 0
             await loop.sock_sendall(theirs, framed(bytes(500_000)))
             await until(lambda: len(ears.heard) == 2)
@@ -120,6 +156,20 @@ def test_a_silent_connection_holds_no_buffer() -> None:
             theirs.close()
             await until(lambda: connection.closed)
             assert ears.sockets.buffers.bytes_out == 0
+
+    uvloop.run(main())
+
+
+def test_where_many_speak_nobody_keeps_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_connection, "KEPT_BYTES_MAX", BUFFER_BYTES)
+
+    async def main() -> None:
+        async with connected() as (ears, _, theirs):
+            loop = asyncio.get_running_loop()
+            ears.sockets.buffers.take(BUFFER_BYTES, None)
+            await loop.sock_sendall(theirs, framed(b"x"))
+            await until(lambda: ears.heard)
+            assert ears.sockets.buffers.bytes_out == BUFFER_BYTES
 
     uvloop.run(main())
 
@@ -205,7 +255,7 @@ def test_a_length_that_cannot_be_ends_the_connection(length: int) -> None:
 
 
 def test_a_receiver_that_breaks_is_told_of_and_its_connection_ends() -> None:
-    def take(_connection: Connection, _frame: memoryview) -> None:
+    def take(_connection: Connection, _frame: memoryview) -> bool:
         raise ZeroDivisionError
 
     async def main() -> None:
@@ -220,8 +270,9 @@ def test_a_receiver_that_breaks_is_told_of_and_its_connection_ends() -> None:
 def test_who_does_not_read_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_connection, "OUT_BYTES_MAX", 100_000)
 
-    def echo(connection: Connection, frame: memoryview) -> None:
+    def echo(connection: Connection, frame: memoryview) -> bool:
         connection.send([bytes(frame)])
+        return True
 
     async def main() -> None:
         async with connected(echo) as (ears, connection, theirs):
@@ -249,10 +300,11 @@ def test_who_does_not_read_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> 
 def test_too_many_unanswered_requests_are_not_read() -> None:
     requests: list[Request] = []
 
-    def take(connection: Connection, frame: memoryview) -> None:
+    def take(connection: Connection, frame: memoryview) -> bool:
         request = Request(connection, parse_header(frame), frame)
         connection.requests.append(request)
         requests.append(request)
+        return True
 
     async def main() -> None:
         async with connected(take) as (_, connection, theirs):

@@ -12,6 +12,7 @@ import uvloop
 from octoloom.core.errors import StoreError
 from octoloom.core.log_messages import DropTopic
 from octoloom.runtime import broker_fetch
+from octoloom.runtime.broker_logs import FRESH_BYTES_MAX
 from octoloom.storage.log import Log
 from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka.apis import Api
@@ -212,7 +213,11 @@ def test_who_waits_is_told_when_the_topic_is_gone(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_now_is_told_and_the_broker_serves_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No descriptors are left, say. A consumer hears it; a follower asks again and gets its records later."""
+    """No descriptors are left, say. A consumer hears it; a follower asks again and gets its records later.
+
+    A few that were written just now it gets all the same: they are still at hand.
+    """
+    large = b"c" * FRESH_BYTES_MAX
 
     def unreadable(*_: object) -> None:
         raise StoreError("too many open files")
@@ -226,12 +231,13 @@ def test_a_file_that_cannot_be_read_now_is_told_and_the_broker_serves_on(
                 assert (await client.produce("t", batch(b"a"))).error == 0
                 monkeypatch.setattr(Log, "read", unreadable)
                 assert (await reader.fetch("t", 0, wait_ms=60_000)).error == ErrorCode.KAFKA_STORAGE_ERROR
-                producing = asyncio.create_task(client.produce("t", batch(b"b")))
-                await until(lambda: leader.core.partitions["t", 0].end == 2)
+                assert await client.produce("t", batch(b"b")) == (0, 1, 0)
+                producing = asyncio.create_task(client.produce("t", batch(large)))
+                await until(lambda: leader.core.partitions["t", 0].end == 3)
                 await asyncio.sleep(0.02)
                 assert not producing.done()
                 monkeypatch.undo()
-                assert await producing == (0, 1, 0)
-                assert await reader.read_all("t") == [b"a", b"b"]
+                assert await producing == (0, 2, 0)
+                assert await reader.read_all("t") == [b"a", b"b", large]
 
     uvloop.run(main())

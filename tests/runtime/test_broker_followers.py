@@ -93,9 +93,8 @@ def test_a_stream_is_cut_into_frames_and_waits_for_leave(tmp_path: Path) -> None
                     frames += 1
                     assert number == frames
                     assert taken.part.offset == offset
-                    size = sum(map(len, taken.batches))
-                    assert size <= FRAME_BYTES_MAX or len(taken.batches) == 1
-                    offset = taken.places[-1].next_offset
+                    assert len(taken.batches) <= FRAME_BYTES_MAX or len(taken.headers) == 1
+                    offset = taken.headers[-1].next_offset
                     if frames == FRAMES_MAX:
                         # No more comes until these are acknowledged.
                         await until(lambda: leader._followers._connections[me]._out.size == 0)

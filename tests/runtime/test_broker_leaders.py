@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from octoloom.core.log_messages import BrokerAddress, Frame, LogDirectory, Part, PartitionState, TopicInfo
+from octoloom.core.log_messages import BrokerAddress, LogDirectory, Part, PartitionState, TopicInfo
 from octoloom.runtime import broker_leaders
 from octoloom.wire.kafka.apis import parse_header
 from octoloom.wire.kafka.records import Record, build_batch
@@ -18,7 +18,8 @@ from octoloom.wire.replication import (
     Welcome,
     decode_from_follower,
     decode_intro,
-    encode_frame_head,
+    encode_frame_start,
+    encode_parts,
     encode_welcome,
 )
 from tests.runtime.broker_world import until, world
@@ -40,7 +41,8 @@ async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, na
 
 
 def framed(number: int, part: Part, data: bytes) -> bytes:
-    return encode_frame_head(Frame(number, [part])) + data
+    body = encode_parts([part]) + data
+    return encode_frame_start(number, len(body)) + body
 
 
 def batch(offset: int, epoch: int, value: bytes) -> bytes:

@@ -14,11 +14,12 @@ from octoloom.core.following import Following
 from octoloom.core.in_sync import InSync, Progress
 from octoloom.core.log_messages import BrokerAddress, FollowEntry, Part, PartitionState, ProposeInSync
 from octoloom.core.log_register import LogRegister
-from octoloom.core.partition import Admission, BatchPlace, LogTail, Partition
+from octoloom.core.partition import Admission, LogTail, Partition
 from octoloom.core.producers import ProducerTable, Verdict
 from octoloom.core.replication import Incoming, Outgoing
 from octoloom.core.roster import name_of
 from octoloom.core.transitions import Transition, Transitions
+from octoloom.simulation.log_disk import SimPlace
 from tests.simulation.planting import Plants, planting, together
 
 PLANTS: Plants = {}
@@ -237,7 +238,7 @@ def gaps_are_taken(right: Any, self: ProducerTable, *batch: Any) -> tuple[Verdic
 
 
 @plant(Partition, "append")
-def followers_keep_no_producers(right: Any, self: Partition, batches: list[BatchPlace], high: int) -> None:
+def followers_keep_no_producers(right: Any, self: Partition, batches: list[SimPlace], high: int) -> None:
     """A new leader does not know what the old one had taken."""
     right(self, [batch._replace(producer_id=-1) for batch in batches], high)
 

@@ -57,7 +57,7 @@ from octoloom.core.streaming import Streaming
 class BrokerConfig:
     node: str
     lag_ms: int = 10_000
-    """A follower that had not all for so long is taken out of the in-sync set."""
+    """A follower that had not all for so long is taken out of the in-sync set. Four looks are taken in that time."""
     high_ms: int = 100
     """How long a follower may know an older watermark than the leader, when nothing else is to be sent."""
     failed_ms: int = 1000
@@ -78,7 +78,7 @@ class Broker:
         self._effects: list[Effect] = []
         self._acknowledged: list[tuple[int, int]] = []
         self._touched: dict[TopicPartition, None] = {}
-        """Leaders whose end, durability or followers changed: their watermark may move."""
+        """Leaders whose watermark or in-sync set may change, or who have somebody to answer."""
         self._owed: dict[TopicPartition, None] = {}
         """Leaders whose followers know an older watermark."""
         self._owed_at: int | None = None
@@ -249,7 +249,7 @@ class Broker:
         partition = self.partitions.get(name)
         if partition is not None:
             partition.on_durable(end)
-            if partition.leading is not None:
+            if partition.can_rise:
                 self._touched[name] = None
 
     def on_trimmed(self, name: TopicPartition, start: int) -> None:
@@ -262,19 +262,23 @@ class Broker:
 
     def wait(self, name: TopicPartition, next_offset: int, ticket: int) -> None:
         """Acknowledge the ticket once everything below `next_offset` is committed."""
-        self.partitions[name].wait(next_offset, ticket)
-        self._touched[name] = None
+        partition = self.partitions[name]
+        partition.wait(next_offset, ticket)
+        if next_offset <= partition.high:
+            self._touched[name] = None
 
     def on_admitted(self, name: TopicPartition) -> None:
         """Something was admitted and written: it can be streamed."""
-        self._touched[name] = None
         self.streaming.touch(name)
 
     # Time.
 
     def deadline(self) -> int | None:
-        times = (self._owed_at, self._look_at, self.following.deadline())
-        return min((at for at in times if at is not None), default=None)
+        due = self.following.deadline()
+        for at in (self._owed_at, self._look_at):
+            if at is not None and (due is None or at < due):
+                due = at
+        return due
 
     def on_time(self, now: int) -> None:
         """Looks after followers that lag, now and then, and tells watermarks that nothing else has carried."""
@@ -291,7 +295,8 @@ class Broker:
 
     def flush(self, now: int) -> list[Effect]:
         """What to do about all that was told since the last time."""
-        self._settle_leaders(now)
+        if self._touched:
+            self._settle_leaders(now)
         effects, self._effects = self._effects, []
         self.following.flush(now, effects)
         self.streaming.flush(effects)

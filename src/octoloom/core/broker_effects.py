@@ -76,10 +76,12 @@ class SendDurable:
 
 @dataclass(frozen=True, slots=True)
 class SendFrame:
-    """Read what is wanted, as much as fits, send it behind the verdicts, and tell `on_sent` how far it got."""
+    """Read what is wanted, as much as fits, send it behind the verdicts, and tell `on_sent` how far it got.
 
-    peer: str
-    frame: int
+    All of `to` are sent the same, but for the number: (follower, its number of the frame).
+    """
+
+    to: list[tuple[str, int]]
     wanted: list[Wanted]
     verdicts: list[Part]
 

@@ -25,7 +25,7 @@ class Epochs:
 
     def add(self, epoch: int, offset: int) -> None:
         """A batch of `epoch` begins at `offset`, the end of the log."""
-        if epoch > self.last:
+        if not self._starts or epoch > self._starts[-1][0]:
             self._starts.append((epoch, offset))
 
     def end_of(self, epoch: int, end: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ where the log ends. Whatever breaks the stream (another leader, a cut log, a gap
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from octoloom.core.broker_effects import Dial, Effect, Fault, HangUp, Reset, SendDurable, SendFollow, Trim, Truncate
 from octoloom.core.log_messages import BrokerAddress, Follow, Part, TopicPartition
@@ -60,21 +60,21 @@ class Following:
         if incoming is not None:
             incoming.on_down()
 
-    def on_part(self, now: int, peer: str, part: Part, batches: list[BatchPlace]) -> bool:
+    def on_part(self, now: int, peer: str, part: Part, batches: Sequence[BatchPlace]) -> bool:
         """One part of a frame. True: its batches are to be written, as they are, at the end of the log."""
         name = (part.topic, part.partition)
         partition, incoming = self._partitions.get(name), self._incoming.get(peer)
         if partition is None or incoming is None or partition.leader != peer or name not in incoming.asked:
             return False
-        if part.verdict:
+        if part.epoch != partition.state.epoch:
             # One of an older epoch may come late, on the connection on which the leader was asked anew.
-            if part.epoch == partition.state.epoch:
-                self._on_verdict(now, partition, part)
             return False
-        if not partition.takes(part):
-            if part.epoch == partition.state.epoch:
-                self.drop(name)
-                self.wish(name, now)
+        if part.verdict:
+            self._on_verdict(now, partition, part)
+            return False
+        if part.offset != partition.end:
+            self.drop(name)
+            self.wish(name, now)
             return False
         partition.append(batches, part.high)
         if part.start > partition.start:
@@ -112,7 +112,7 @@ class Following:
             self._effects.append(Fault(name, partition.faulty))
 
     def deadline(self) -> int | None:
-        return min(self._wishes.values(), default=None)
+        return min(self._wishes.values()) if self._wishes else None
 
     def flush(self, now: int, effects: list[Effect]) -> None:
         """Asks for the streams that are due, and acknowledges what has become durable."""

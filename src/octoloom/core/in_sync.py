@@ -114,22 +114,22 @@ class InSync:
         """The set that should be proposed now, if it differs from the decided one. One proposal at a time."""
         if self.proposal is not None or now < self._quiet_until:
             return None
-        wanted = [member for member in self.state.in_sync if member == self._node or self._keeps_up(now, member, end)]
+        in_sync = self.state.in_sync
+        leaving, joining = [], []
         for follower, progress in self.followers.items():
-            caught_up = progress.connected and progress.durable >= max(high, self._began_at)
-            if caught_up and follower not in self.state.in_sync:
-                wanted.append(follower)
-        if wanted == self.state.in_sync:
+            if follower not in in_sync:
+                if progress.connected and progress.durable >= max(high, self._began_at):
+                    joining.append(follower)
+            elif progress.durable >= end:
+                # However long nothing was written: who has all is not behind when the next record comes.
+                progress.caught_up_at = now
+            elif now - progress.caught_up_at >= self._lag_ms:
+                leaving.append(follower)
+        if not leaving and not joining:
             return None
+        wanted = [member for member in in_sync if member not in leaving] + joining
         self._propose(wanted)
         return wanted
-
-    def _keeps_up(self, now: int, member: str, end: int) -> bool:
-        progress = self.followers[member]
-        if progress.durable >= end:
-            # However long nothing was written: who has all is not behind when the next record comes.
-            progress.caught_up_at = now
-        return now - progress.caught_up_at < self._lag_ms
 
     def _propose(self, wanted: list[str] | None) -> None:
         self.proposal = wanted

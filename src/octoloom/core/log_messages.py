@@ -198,14 +198,14 @@ class FollowEntry(msgspec.Struct, frozen=True, array_like=True):
     durable: int
 
 
-class Follow(msgspec.Struct, frozen=True, tag=50):
+class Follow(msgspec.Struct, frozen=True, array_like=True, tag=50):
     """First on each connection, and again whenever the follower wants a stream from another place."""
 
     broker: str
     entries: list[FollowEntry]
 
 
-class Durable(msgspec.Struct, frozen=True, tag=51):
+class Durable(msgspec.Struct, frozen=True, array_like=True, tag=51):
     """Frames up to `frame` were taken; of the partitions in them all below these offsets is on disk."""
 
     frame: int
@@ -229,13 +229,6 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     start: int
     verdict: str = ""
     agreed_epoch: int = -1
-
-
-class Frame(msgspec.Struct, frozen=True, tag=52):
-    """The head of a frame; the batches of its parts follow it, one after the other."""
-
-    frame: int
-    parts: list[Part]
 
 
 FromFollower = Follow | Durable

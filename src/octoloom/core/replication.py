@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from octoloom.core.log_messages import Durable, Part, TopicPartition
 from octoloom.core.partition import Partition
@@ -21,8 +21,7 @@ FRAME_BYTES_MAX = 1024 * 1024
 PARTS_MAX = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """Read this partition from `offset` on (nothing, if `before` is not above it) and put it into the frame."""
 
     name: TopicPartition
@@ -111,16 +110,16 @@ class Incoming:
 
     def durable(self, partitions: Mapping[TopicPartition, Partition]) -> Durable | None:
         """The acknowledgement of all frames whose parts are on disk by now, if there is one to make."""
-        last, told = -1, {}
+        last, ends = -1, {}
         while self._frames:
             frame, taken = self._frames[0]
             if any(partitions[name].durable < end for name, _, end in taken):
                 break
             for name, epoch, end in taken:
-                told[name] = (epoch, end)
+                ends[name] = (*name, epoch, end)
             last = frame
             self._frames.popleft()
-        return Durable(last, [(*name, epoch, end) for name, (epoch, end) in told.items()]) if last >= 0 else None
+        return Durable(last, list(ends.values())) if last >= 0 else None
 
     def drop(self, name: TopicPartition) -> None:
         """Forget what was taken of a partition: its log was cut, or it has another leader."""

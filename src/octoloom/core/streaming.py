@@ -48,17 +48,22 @@ class Streaming:
                 outgoing.end(name)
                 outgoing.verdicts.append(part)
 
-    def on_follower_durable(self, now: int, peer: str, durable: Durable) -> None:
+    def on_follower_durable(self, now: int, peer: str, durable: Durable) -> bool:
+        """What a follower has on disk. True: something follows from it, so flush."""
         outgoing = self._outgoing.get(peer)
         if outgoing is None:
-            return
+            return False
         outgoing.taken = max(outgoing.taken, min(durable.frame, outgoing.frame))
+        matters = bool(outgoing.dirty)
         for topic, number, epoch, end in durable.ends:
             name = (topic, number)
             partition = self._partitions.get(name)
-            if partition is not None and end <= outgoing.sent.get(name, -1):
-                partition.on_follower_durable(now, peer, epoch, end)
+            if partition is None or end > outgoing.sent.get(name, -1):
+                continue
+            if partition.on_follower_durable(now, peer, epoch, end):
                 self._touched[name] = None
+                matters = True
+        return matters
 
     def on_follower_down(self, peer: str) -> None:
         self._outgoing.pop(peer, None)
@@ -76,28 +81,26 @@ class Streaming:
         return outgoing is not None and bool(outgoing.dirty) and outgoing.has_leave
 
     def flush(self, effects: list[Effect]) -> None:
-        """Sends what is new, to each as far as it gave leave."""
+        """Sends what is new, to each as far as it gave leave. Followers that stand at the same place share a frame."""
         for outgoing in self._outgoing.values():
-            self._stream(outgoing, effects)
+            if outgoing.dirty or outgoing.verdicts:
+                self._stream(outgoing, effects)
 
     def _stream(self, outgoing: Outgoing, effects: list[Effect]) -> None:
         if outgoing.verdicts:
             outgoing.frame += 1
             verdicts, outgoing.verdicts = outgoing.verdicts, []
-            effects.append(SendFrame(outgoing.peer, outgoing.frame, [], verdicts))
+            effects.append(SendFrame([(outgoing.peer, outgoing.frame)], [], verdicts))
         while outgoing.dirty and outgoing.has_leave:
-            wanted = []
-            for name in outgoing.next_names():
-                partition = self._partitions[name]
-                wanted.append(
-                    Wanted(
-                        name,
-                        partition.state.epoch,
-                        outgoing.sent[name],
-                        partition.end,
-                        partition.high,
-                        partition.start,
-                    )
-                )
-                # Until the driver says how far it got, the stream is where it was.
-            effects.append(SendFrame(outgoing.peer, outgoing.frame, wanted, []))
+            # Until the driver says how far it got, the stream is where it was.
+            wanted = [self._wanted(name, outgoing.sent[name]) for name in outgoing.next_names()]
+            last = effects[-1] if effects else None
+            if isinstance(last, SendFrame) and last.wanted == wanted:
+                last.to.append((outgoing.peer, outgoing.frame))
+            else:
+                effects.append(SendFrame([(outgoing.peer, outgoing.frame)], wanted, []))
+
+    def _wanted(self, name: TopicPartition, offset: int) -> Wanted:
+        partition = self._partitions[name]
+        place = (name, partition.state.epoch, offset, partition.end, partition.high, partition.start)
+        return tuple.__new__(Wanted, place)

@@ -17,6 +17,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from octoloom.core.broker import Broker, BrokerConfig
@@ -130,7 +131,7 @@ class BrokerServer:
             self._report,
         )
         self._upkeep = Upkeep(state, self._produce, self._turns, self._syncer, self._sure)
-        state.take_turn = lambda: self._sure(self._turns.take)
+        state.take_turn = partial(self._sure, self._turns.take)
         try:
             await self._sockets.listen(self._host, self._port, Dispatch(self._handlers()).take)
         except BaseException:

@@ -29,6 +29,8 @@ BUFFER_BYTES = 64 * 1024
 """What a connection begins to read with."""
 READ_BYTES_MAX = 1024 * 1024
 """What one read takes at most, once the connection is found to be busy."""
+KEPT_BYTES_MAX = 16 * 1024 * 1024
+"""While all buffers together have no more than this, a connection keeps its own until it is silent for a while."""
 GROWTH = 4
 OUT_BYTES_MAX = 4 * 1024 * 1024
 """While more than this waits to be sent to a client, nothing more is read from it."""
@@ -40,8 +42,11 @@ STALLS_MAX = 60
 _LENGTH = struct.Struct(">i")
 _BUSY = (BlockingIOError, InterruptedError)
 
-Take = Callable[["Connection", memoryview], None]
-"""Called with each frame, whose length is already off. Raises `ProtocolError` to end the connection."""
+Take = Callable[["Connection", memoryview], bool]
+"""Called with each frame, whose length is already off. Raises `ProtocolError` to end the connection.
+
+True: something follows from it, so there should be a turn, and the frame has to stay as it is until then.
+"""
 
 
 class Connection:
@@ -122,8 +127,21 @@ class Connection:
         self._parse()
 
     def _parse(self) -> None:
-        """Hands over every whole frame. One that breaks the protocol ends this connection, and no other."""
+        """Hands over every whole frame, and has a turn if something follows from one of them."""
+        used = self._sockets.used
+        was_used = self in used
+        # Even if this connection ends now: what it has handed over stays until the turn.
+        used[self] = None
+        if self._hand_over():
+            self._sockets.soon()
+        elif not was_used:
+            del used[self]
+            self.recycle()
+
+    def _hand_over(self) -> bool:
+        """A frame that breaks the protocol ends this connection, and no other. True: there should be a turn."""
         view, at, filled = self._view, self._parsed, self._filled
+        wants_turn = False
         try:
             while filled - at >= 4 and self._is_reading:
                 size = _LENGTH.unpack_from(view, at)[0]
@@ -133,18 +151,19 @@ class Connection:
                 if end > filled:
                     break
                 self._parsed = end
-                self.take(self, view[at + 4 : end])
+                wants_turn |= self.take(self, view[at + 4 : end])
                 at = end
                 if len(self.requests) >= REQUESTS_MAX:
                     self._listen()
         except ProtocolError as error:
             self._sockets.on_fault(self, error)
             self.close()
+            return True
         except Exception as error:
             self.close()
             self._sockets.on_broken(error)
-        self._sockets.used[self] = None
-        self._sockets.soon()
+            return True
+        return wants_turn
 
     def _make_room(self) -> memoryview:
         """A buffer, or a larger one, with what is left of the last one at its front."""
@@ -173,7 +192,9 @@ class Connection:
         if rest:
             self._view[:rest] = self._view[self._parsed : self._filled]
         self._parsed, self._filled = 0, rest
-        if rest == 0 and len(self._buffer) <= max(self._wanted // 2, BUFFER_BYTES):
+        size = len(self._buffer)
+        is_one_of_many = size <= BUFFER_BYTES and self._sockets.buffers.bytes_out > KEPT_BYTES_MAX
+        if rest == 0 and (is_one_of_many or size <= self._wanted // 2):
             self.release()
 
     def release(self) -> None:

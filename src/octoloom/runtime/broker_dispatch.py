@@ -23,7 +23,7 @@ class Dispatch:
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = {Api.API_VERSIONS: on_api_versions, **handlers}
 
-    def take(self, connection: Connection, frame: memoryview) -> None:
+    def take(self, connection: Connection, frame: memoryview) -> bool:
         header = parse_header(frame)
         handler = self._handlers.get(header.api)
         if handler is None:
@@ -37,6 +37,7 @@ class Dispatch:
         except Exception as error:
             _log.exception("a request of API %d, version %d failed", header.api, header.version)
             raise ProtocolError("failed", f"{type(error).__name__}: {error}") from error
+        return True
 
 
 def on_api_versions(request: Request) -> None:

@@ -125,9 +125,10 @@ class Fetch:
 
     def answer_late(self) -> None:
         """Those whose time is up get what there is."""
-        late, self._late = self._late, []
-        for waiting in late:
-            self._answer(waiting)
+        if self._late:
+            late, self._late = self._late, []
+            for waiting in late:
+                self._answer(waiting)
 
     def on_moved(self, names: list[TopicPartition]) -> None:
         """The watermarks of these rose."""

@@ -12,7 +12,7 @@ import logging
 
 from octoloom.core.broker_effects import SendFrame
 from octoloom.core.errors import ProtocolError, StoreError
-from octoloom.core.log_messages import Follow, Frame, Part, TopicPartition
+from octoloom.core.log_messages import Follow, Part, TopicPartition
 from octoloom.core.replication import FRAME_BYTES_MAX, Wanted
 from octoloom.runtime.broker_apis import Request
 from octoloom.runtime.broker_connection import Connection
@@ -24,13 +24,16 @@ from octoloom.wire.replication import (
     Welcome,
     decode_from_follower,
     decode_intro,
-    encode_frame_head,
+    encode_frame_start,
+    encode_parts,
     encode_welcome,
 )
 
 OUT_BYTES_MAX = 1 << 40
 COPY_BYTES_MAX = 64 * 1024
 """Up to so many bytes of a part are read and sent with the rest of the frame."""
+PACKED_BYTES_MAX = 16 * 1024
+"""A frame with no more than this is sent in one piece."""
 
 _log = logging.getLogger("octoloom.broker")
 
@@ -75,20 +78,21 @@ class Followers:
         self._state.core.streaming.on_follower_down(peer)
         self._state.soon()
 
-    def _on_frame(self, connection: Connection, frame: memoryview) -> None:
+    def _on_frame(self, connection: Connection, frame: memoryview) -> bool:
         message, peer, now = decode_from_follower(frame), self._names[connection], self._state.clock.now()
         if isinstance(message, Follow):
             if message.broker != peer:
                 raise ProtocolError("other-broker", f"{peer} speaks for {message.broker}")
             self._state.core.streaming.on_follow(now, peer, message)
-        else:
-            self._state.core.streaming.on_follower_durable(now, peer, message)
+            return True
+        return self._state.core.streaming.on_follower_durable(now, peer, message)
 
     # Sending.
 
     def send_frame(self, effect: SendFrame) -> bool:
         """Sends what is wanted, as much as fits. True: there is more, so flush once more."""
-        parts, pieces = list(effect.verdicts), []
+        parts = list(effect.verdicts)
+        pieces: list[Piece] = []
         sent: list[tuple[TopicPartition, int]] = []
         left = FRAME_BYTES_MAX
         for wanted in effect.wanted:
@@ -99,18 +103,28 @@ class Followers:
             parts.append(part)
             sent.append((wanted.name, next_offset))
             if found is not None:
-                left -= found.size
-                copied = found.read() if found.size <= COPY_BYTES_MAX else b""
-                pieces.append(copied if len(copied) == found.size else found)
-        connection = self._connections.get(effect.peer)
-        if connection is not None and parts:
-            out: list[Piece] = [encode_frame_head(Frame(effect.frame, parts)), *pieces]
-            connection.send(out)
-        return self._state.core.streaming.on_sent(effect.peer, sent)
+                left -= part.size
+                pieces.append(found)
+        heads = encode_parts(parts)
+        size = len(heads) + FRAME_BYTES_MAX - left
+        if size <= PACKED_BYTES_MAX:
+            heads, pieces = packed(heads, pieces)
+        more, streaming = False, self._state.core.streaming
+        for peer, number in effect.to:
+            connection = self._connections.get(peer)
+            if connection is not None and parts:
+                connection.send([encode_frame_start(number, size) + heads, *pieces])
+            more |= streaming.on_sent(peer, sent)
+        return more
 
-    def _read(self, wanted: Wanted, bytes_max: int) -> tuple[Part, int, FileSlice | None]:
+    def _read(self, wanted: Wanted, bytes_max: int) -> tuple[Part, int, Piece | None]:
+        """The part, where the next one begins, and the batches."""
         name, offset = wanted.name, wanted.offset
-        log = self._state.replicas[name].log
+        replica = self._state.logs.replicas[name]
+        fresh, log = replica.fresh, replica.log
+        if fresh is not None and fresh.offset == offset and fresh.end == wanted.before:
+            part = Part(*name, wanted.epoch, offset, fresh.size, wanted.high, wanted.start)
+            return part, fresh.end, b"".join(fresh.batches)
         try:
             is_there = offset >= log.start
             found = log.read(offset, bytes_max, wanted.before) if is_there and offset < wanted.before else None
@@ -124,10 +138,27 @@ class Followers:
             part = Part(*name, wanted.epoch, offset, 0, wanted.high, wanted.start, verdict="refused")
             return part, max(wanted.before, offset), None
         size, next_offset = (0, offset) if found is None else (found.size, found.next_offset)
-        return Part(*name, wanted.epoch, offset, size, wanted.high, wanted.start), next_offset, found
+        part = Part(*name, wanted.epoch, offset, size, wanted.high, wanted.start)
+        return part, next_offset, None if found is None else copied(found)
 
     def on_cut(self) -> None:
         """A log is about to be cut: whoever is being sent some of a file may not get what comes to that place next."""
         for connection in list(self._names):
             if connection.sends_files:
                 connection.close()
+
+
+def packed(heads: bytes, pieces: list[Piece]) -> tuple[bytes, list[Piece]]:
+    """The heads with all that can be joined to them, and the other pieces."""
+    joined = [heads]
+    for piece in pieces:
+        if not isinstance(piece, bytes):
+            break
+        joined.append(piece)
+    return b"".join(joined), pieces[len(joined) - 1 :]
+
+
+def copied(found: FileSlice) -> Piece:
+    """Few bytes are read. What cannot be read whole is left to `sendfile`, which ends the connection over it."""
+    data = found.read() if found.size <= COPY_BYTES_MAX else b""
+    return data if len(data) == found.size else found

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+from functools import partial
 
 from octoloom.core.errors import ProtocolError
 from octoloom.core.log_messages import Durable, Follow
@@ -146,28 +147,32 @@ class Leaders:
 
     # Hearing.
 
-    def _on_welcome(self, line: Line, frame: memoryview) -> None:
+    def _on_welcome(self, line: Line, frame: memoryview) -> bool:
         welcome = decode_welcome(frame)
         if welcome.broker != line.peer:
             raise ProtocolError("other-broker", f"{welcome.broker} answers in place of {line.peer}")
         assert line.connection is not None
         line.is_up = True
-        line.connection.take = lambda _, frame: self._on_frame(line.peer, frame)
+        line.connection.take = partial(self._on_frame, line.peer)
         self._state.core.following.on_leader_up(self._state.clock.now(), line.peer)
         _log.info("%s follows %s", self.me, line.peer)
+        return True
 
-    def _on_frame(self, peer: str, frame: memoryview) -> None:
+    def _on_frame(self, peer: str, _connection: Connection, frame: memoryview) -> bool:
         number, taken = decode_frame(frame)
-        following, replicas, now = self._state.core.following, self._state.replicas, self._state.clock.now()
-        for part, _, headers, _ in taken:
+        state = self._state
+        following, replicas, now = state.core.following, state.logs.replicas, state.clock.now()
+        for part, _, headers in taken:
             replica = replicas.get((part.topic, part.partition))
-            is_taken = replica is not None and headers and replica.partition.takes(part)
-            if replica is not None and is_taken and headers[0].leader_epoch < replica.partition.epochs.last:
+            if replica is None or not headers or headers[0].leader_epoch >= replica.partition.epochs.last:
+                continue
+            if replica.partition.takes(part):
                 raise ProtocolError("out-of-place", f"epochs fall in what {peer} sends of {part.topic}")
-        for part, batches, headers, places in taken:
-            if following.on_part(now, peer, part, places):
+        for part, batches, headers in taken:
+            if following.on_part(now, peer, part, headers):
                 replica = replicas[part.topic, part.partition]
-                replica.batches += batches
+                replica.batches.append(batches)
                 replica.headers += headers
-                self._state.dirty[replica] = None
+                state.dirty[replica] = None
         following.on_frame(peer, number, [each.part for each in taken])
+        return True

@@ -16,7 +16,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,8 @@ SIDE = "tail"
 MESSAGE_BYTES = "max.message.bytes"
 SEGMENT_BYTES = "segment.bytes"
 SEGMENT_BYTES_MIN = 16 * 1024
+FRESH_BYTES_MAX = 16 * 1024
+"""What was written in one turn is kept at hand until its end if it is no more than this."""
 OPENERS = 16
 """Logs that are opened at once: what takes time is the disk, which serves many as quickly as one."""
 
@@ -58,6 +60,15 @@ _encode_side = msgspec.msgpack.Encoder().encode
 _side_decoder = msgspec.msgpack.Decoder(Side)
 
 
+class Fresh(NamedTuple):
+    """Batches that were written just now. Their bytes are still those of the connections that they came on."""
+
+    offset: int
+    end: int
+    size: int
+    batches: list[memoryview | bytearray]
+
+
 class Replica:
     """One replica. What was admitted or taken since the last write is in `batches`, with its `headers`."""
 
@@ -67,6 +78,7 @@ class Replica:
         "_saved",
         "batches",
         "cuts",
+        "fresh",
         "headers",
         "info",
         "local",
@@ -86,6 +98,8 @@ class Replica:
         """What was read when the log was opened; for the first tail only."""
         self.batches: list[memoryview | bytearray] = []
         self.headers: list[BatchHeader] = []
+        self.fresh: Fresh | None = None
+        """What was written in this turn, until it ends, if it is little: followers are sent it as it came."""
         self.local: list[tuple[Produced, int]] = []
         """Producers that wait for no more than the write, with the index of the part."""
         self.readers: dict[Waiting, int] = {}
@@ -130,6 +144,7 @@ class Replica:
     def on_cut(self) -> None:
         """The log was cut: nothing that was to be written has a place, and no sync under way counts."""
         self.cuts += 1
+        self.fresh = None
         self.forget_queue()
         self._candidate = self.table = None
 

@@ -180,10 +180,9 @@ class Produce:
 
     def on_written(self, replica: Replica, error: int) -> None:
         """The write was made, or (`error`) was not."""
-        if replica.local:
-            waiting, replica.local = replica.local, []
-            for produced, index in waiting:
-                self._decide(produced, index, error)
+        waiting, replica.local = replica.local, []
+        for produced, index in waiting:
+            self._decide(produced, index, error)
 
     def _decide(self, produced: Produced, index: int, error: int) -> None:
         if error:

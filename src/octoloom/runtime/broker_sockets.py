@@ -1,8 +1,9 @@
 """All connections of a broker: who is let in, who has something to send, and the buffers that they read into.
 
-Memory follows activity: a connection that says nothing holds no buffer. All buffers together are bounded; a request
-that would go beyond the bound ends its connection. The buffer that a connection begins with is always given, so that
-few who send much, or only halves of it, do not keep out the others: it is bounded as connections are.
+Memory follows activity: a connection that says nothing for a second holds no buffer, and where many speak, none of them
+holds one from one request to the next. All buffers together are bounded; a request that would go beyond the bound ends
+its connection. The buffer that a connection begins with is always given, so that few who send much, or only halves of
+it, do not keep out the others: it is bounded as connections are.
 """
 
 from __future__ import annotations

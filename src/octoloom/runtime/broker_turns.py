@@ -1,7 +1,7 @@
 """A broker's turn, at the end of each tick of the loop that brought something.
 
 1. What was admitted and taken is written, one write per log. A write that fails is taken back, and whoever waited for
-   it is told; the broker serves on.
+   it is told; the broker serves on. A little that was written stays at hand until the turn ends, for the followers.
 2. The sync begins, if one is wanted and none runs.
 3. The core says what to do about everything together, and it is done, in order.
 4. Consumers whose time is up are answered, and every connection with something to say sends it, once.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from octoloom.core import broker_effects as do
 from octoloom.core.errors import StoreError
@@ -21,7 +21,7 @@ from octoloom.core.log_messages import Accept, BrokerToRegister, ProposeInSync, 
 from octoloom.runtime.broker_fetch import Fetch
 from octoloom.runtime.broker_followers import Followers
 from octoloom.runtime.broker_leaders import Leaders
-from octoloom.runtime.broker_logs import Replica
+from octoloom.runtime.broker_logs import FRESH_BYTES_MAX, Fresh, Replica
 from octoloom.runtime.broker_produce import Produce
 from octoloom.runtime.broker_sockets import Sockets
 from octoloom.runtime.broker_state import BrokerState
@@ -56,6 +56,8 @@ class Turns:
         self._report = report
         self._failing: dict[TopicPartition, str] = {}
         """Logs whose last write failed, and why."""
+        self._written: Iterable[Replica] = ()
+        """In this turn."""
         self._unopened: dict[TopicPartition, TopicInfo] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due: int | None = None
@@ -71,6 +73,9 @@ class Turns:
             self._take()
         finally:
             self._sockets.is_turn = False
+            for replica in self._written:
+                replica.fresh = None
+            self._written = ()
         self._arm()
 
     def _take(self) -> None:
@@ -79,7 +84,6 @@ class Turns:
             state.core.on_time(state.clock.now())
         if state.dirty:
             self._write()
-        self._sockets.recycle()
         if not state.is_written_durable:
             self._syncer.start()
         for _ in range(FLUSHES_MAX):
@@ -87,13 +91,14 @@ class Turns:
                 break
         else:
             state.soon()
+        self._sockets.recycle()
         self._fetch.answer_late()
         self._sockets.flush()
 
     def _arm(self) -> None:
         """Has a turn when the core wants one. A timer costs more than to see that it still fits."""
         due = self._state.core.deadline()
-        if due == self._due and self._timer is not None:
+        if due == self._due and (due is None or self._timer is not None):
             return
         self.close()
         self._timer, self._due = None, due
@@ -110,21 +115,25 @@ class Turns:
     def _write(self) -> None:
         state = self._state
         dirty, state.dirty = state.dirty, {}
+        self._written = dirty
         for replica in dirty:
             batches, headers = replica.batches, replica.headers
             replica.batches, replica.headers = [], []
             try:
-                replica.log.append(batches, headers)
+                size = replica.log.append(batches, headers)
             except StoreError as error:
                 self._on_failed_write(replica, error)
                 continue
             if replica.name in self._failing:
                 del self._failing[replica.name]
                 _log.info("%s-%d can be written again", *replica.name)
-            self._produce.on_written(replica, 0)
-            if state.replicas.get(replica.name) is not replica:
+            if replica.local:
+                self._produce.on_written(replica, 0)
+            if state.logs.replicas.get(replica.name) is not replica:
                 continue  # its topic was deleted in this very tick
             if replica.partition.leading is not None:
+                if size <= FRESH_BYTES_MAX:
+                    replica.fresh = Fresh(headers[0].base_offset, replica.log.end, size, batches)
                 state.core.on_admitted(replica.name)
             if state.is_written_durable:
                 state.core.on_durable(replica.name, replica.log.end)

@@ -16,7 +16,6 @@ from octoloom.core.log_messages import (
     Durable,
     EnlistBroker,
     Follow,
-    Frame,
     InSyncRefused,
     LogDirectory,
     LogNews,
@@ -25,9 +24,8 @@ from octoloom.core.log_messages import (
     ProposeInSync,
     TopicPartition,
 )
-from octoloom.core.partition import BatchPlace
 from octoloom.core.register_messages import Beat
-from octoloom.simulation.log_disk import LogDisk, SimBatch, SimLog
+from octoloom.simulation.log_disk import LogDisk, SimBatch, SimLog, SimPlace
 from octoloom.simulation.log_requests import Fetch, Fetched, Frames, Produce, Produced
 from octoloom.simulation.network import Channel
 
@@ -178,9 +176,10 @@ class BrokerNode:
             case Follow():
                 self.core.streaming.on_follow(now, data.broker, data)
             case Durable():
-                self.core.streaming.on_follower_durable(now, channel.other(self).name, data)
-            case Frames(frame, batches):
-                self._on_frame(channel, frame, batches)
+                if not self.core.streaming.on_follower_durable(now, channel.other(self).name, data):
+                    return
+            case Frames():
+                self._on_frame(channel, data)
             case Produce():
                 self._on_produce(channel, data)
             case Fetch():
@@ -202,7 +201,7 @@ class BrokerNode:
             channel.send(self, Produced(request.number, admission.error, -1, self.name, epoch))
             return
         if not admission.duplicate:
-            place = BatchPlace(
+            place = SimPlace(
                 admission.base_offset,
                 admission.next_offset,
                 epoch,
@@ -233,9 +232,9 @@ class BrokerNode:
             batches = tuple(self.logs[request.name].read(request.offset, partition.high, 5))
             channel.send(self, Fetched(request.name, 0, batches, partition.high, partition.start))
 
-    def _on_frame(self, channel: Channel, frame: Frame, batches: list[list[SimBatch]]) -> None:
+    def _on_frame(self, channel: Channel, frame: Frames) -> None:
         peer, now = channel.other(self).name, self.world.now
-        for part, carried in zip(frame.parts, batches, strict=True):
+        for part, carried in zip(frame.parts, frame.batches, strict=True):
             name = (part.topic, part.partition)
             if self.core.following.on_part(now, peer, part, [batch.place for batch in carried]):
                 if self.disk.full:
@@ -243,7 +242,7 @@ class BrokerNode:
                     continue
                 for batch in carried:
                     self.logs[name].append(batch)
-        self.core.following.on_frame(peer, frame.frame, frame.parts)
+        self.core.following.on_frame(peer, frame.number, frame.parts)
         self._sync_soon()
 
     # The disk.
@@ -358,6 +357,10 @@ class BrokerNode:
         self.core.on_tail(self.world.now, name, log.tail())
 
     def _send_frame(self, effect: do.SendFrame) -> bool:
+        more = [self._send_frame_to(peer, number, effect) for peer, number in effect.to]
+        return any(more)
+
+    def _send_frame_to(self, peer: str, number: int, effect: do.SendFrame) -> bool:
         parts, sent = list(effect.verdicts), []
         carried: list[list[SimBatch]] = [[] for _ in effect.verdicts]
         for wanted in effect.wanted:
@@ -367,9 +370,9 @@ class BrokerNode:
             parts.append(Part(*wanted.name, wanted.epoch, offset, size, wanted.high, wanted.start))
             carried.append(batches)
             sent.append((wanted.name, batches[-1].place.next_offset if batches else offset))
-        if effect.peer in self.followers:
-            self.followers[effect.peer].send(self, Frames(Frame(effect.frame, parts), carried))
-        return self.core.streaming.on_sent(effect.peer, sent)
+        if peer in self.followers:
+            self.followers[peer].send(self, Frames(number, parts, carried))
+        return self.core.streaming.on_sent(peer, sent)
 
     def _acknowledge(self, answers: list[tuple[int, int]]) -> None:
         for ticket, error in answers:

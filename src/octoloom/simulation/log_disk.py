@@ -7,14 +7,26 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
-from octoloom.core.partition import BatchPlace, LogTail
+from octoloom.core.partition import LogTail
 from octoloom.core.producers import ProducerTable
+
+
+class SimPlace(NamedTuple):
+    """A `BatchPlace`."""
+
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
 
 
 @dataclass(frozen=True, slots=True)
 class SimBatch:
-    place: BatchPlace
+    place: SimPlace
     tokens: tuple[str, ...]
 
 

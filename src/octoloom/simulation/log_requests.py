@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from octoloom.core.log_messages import Frame, TopicPartition
+from octoloom.core.log_messages import Part, TopicPartition
 from octoloom.simulation.log_disk import SimBatch
 
 
@@ -49,5 +49,6 @@ class Fetched:
 class Frames:
     """A frame and the batches of its parts."""
 
-    frame: Frame
+    number: int
+    parts: list[Part]
     batches: list[list[SimBatch]]

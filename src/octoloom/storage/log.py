@@ -95,16 +95,17 @@ class Log:
 
     # Appending.
 
-    def append(self, batches: Sequence[Buffer], headers: Sequence[BatchHeader]) -> None:
+    def append(self, batches: Sequence[Buffer], headers: Sequence[BatchHeader]) -> int:
         """Batches that are stamped already, in one write, behind all others. They are durable after the next sync.
 
-        Their bytes may come in other pieces than one for each batch, as long as all of them have a header.
+        Answers how many bytes they are. These may come in other pieces than one for each batch, as long as all of them
+        have a header.
         """
         self._commit.check()
         if not batches and not headers:
-            return
+            return 0
         size, epochs = self._admit(batches, headers)
-        segment = self._segments.active
+        segment = self._segments.items[-1]
         try:
             if segment.size and segment.size + size > self._settings.segment_bytes:
                 segment = self._roll()
@@ -120,6 +121,7 @@ class Log:
             # Nothing of the last epoch is left but its name.
             self.epochs.pop()
         self.epochs += epochs
+        return size
 
     def _admit(self, batches: Sequence[Buffer], headers: Sequence[BatchHeader]) -> tuple[int, EpochStarts]:
         """The size of the batches and the epochs that begin with them, if they follow one another and the log."""

@@ -5,8 +5,9 @@ A follower's first request is framed like every other, with a private API key; i
 length and a body:
 
 - follower to leader: one message (`Follow`, `Durable`), MessagePack;
-- leader to follower: four bytes, the size of the head; the head (`Frame`), MessagePack; then the batches of its parts,
-  one after the other, as they are in the log.
+- leader to follower: eight bytes, the number of the frame; four bytes, the size of the heads of its parts; these (a
+  list of `Part`), MessagePack; then the batches of the parts, one after the other, as they are in the log. Everything
+  behind the number is the same for all followers that stand at the same place.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from typing import NamedTuple
 import msgspec
 
 from octoloom.core.errors import ProtocolError
-from octoloom.core.log_messages import Durable, Follow, Frame, FromFollower, Part
-from octoloom.core.partition import BatchPlace
+from octoloom.core.log_messages import Durable, Follow, FromFollower, Part
 from octoloom.wire.kafka.apis import REPLICATE, RequestHeader
 from octoloom.wire.kafka.batches import BatchHeader, check_batches
 
 _REQUEST = struct.Struct(">ihhih")
 _RESPONSE = struct.Struct(">ii")
 _LENGTH = struct.Struct(">i")
-_FRAME_HEAD = struct.Struct(">ii")
+_FRAME_START = struct.Struct(">iq")
+_FRAME_HEAD = struct.Struct(">qi")
 _NO_CLIENT = -1
 
 
@@ -45,7 +46,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _intro = msgspec.msgpack.Decoder(Intro)
 _welcome = msgspec.msgpack.Decoder(Welcome)
 _from_follower: msgspec.msgpack.Decoder[FromFollower] = msgspec.msgpack.Decoder(FromFollower)
-_frame = msgspec.msgpack.Decoder(Frame)
+_parts = msgspec.msgpack.Decoder(list[Part])
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, struct.error)
 
 
@@ -85,34 +86,37 @@ def decode_from_follower(frame: memoryview) -> Follow | Durable:
         raise ProtocolError("malformed", f"not a follower's message: {error}") from error
 
 
-def encode_frame_head(frame: Frame) -> bytes:
-    """Everything of a frame that stands before the batches, whose sizes its parts name."""
-    head = _encode(frame)
-    size = 4 + len(head) + sum(part.size for part in frame.parts)
-    return _FRAME_HEAD.pack(size, len(head)) + head
+def encode_frame_start(number: int, size: int) -> bytes:
+    """What stands before the parts and their batches, which have `size` bytes together."""
+    return _FRAME_START.pack(size + 8, number)
+
+
+def encode_parts(parts: list[Part]) -> bytes:
+    """The heads of all parts of a frame. The batches, whose sizes they name, follow."""
+    heads = _encode(parts)
+    return _LENGTH.pack(len(heads)) + heads
 
 
 class TakenPart(NamedTuple):
-    """A part of a frame whose batches are whole and follow one another."""
+    """A part of a frame whose batches are whole and follow one another: all of their bytes, and the header of each."""
 
     part: Part
-    batches: list[memoryview]
+    batches: memoryview
     headers: list[BatchHeader]
-    places: list[BatchPlace]
 
 
 def decode_frame(frame: memoryview) -> tuple[int, list[TakenPart]]:
     """The frame's number and its parts, all of their batches checked, or `ProtocolError`."""
     try:
-        head_size = _LENGTH.unpack_from(frame)[0]
-        at = 4 + head_size
-        if not 0 < head_size <= len(frame) - 4:
-            raise ProtocolError("malformed", f"a head of {head_size} bytes in a frame of {len(frame)}")
-        head = _frame.decode(frame[4:at])
+        number, heads_size = _FRAME_HEAD.unpack_from(frame)
+        at = _FRAME_HEAD.size + heads_size
+        if heads_size < 0 or at > len(frame):
+            raise ProtocolError("malformed", f"heads of {heads_size} bytes in a frame of {len(frame)}")
+        heads = _parts.decode(frame[_FRAME_HEAD.size : at])
     except _UNREADABLE as error:
         raise ProtocolError("malformed", f"not a leader's frame: {error}") from error
     parts: list[TakenPart] = []
-    for part in head.parts:
+    for part in heads:
         end = at + part.size
         if part.size < 0 or end > len(frame):
             raise ProtocolError("malformed", f"a part of {part.size} bytes, with {len(frame) - at} left")
@@ -120,27 +124,19 @@ def decode_frame(frame: memoryview) -> tuple[int, list[TakenPart]]:
         at = end
     if at != len(frame):
         raise ProtocolError("malformed", f"{len(frame) - at} bytes behind the last part")
-    return head.frame, parts
+    return number, parts
 
 
 def _check(part: Part, records: memoryview) -> TakenPart:
-    batches: list[memoryview] = []
     headers: list[BatchHeader] = []
-    places: list[BatchPlace] = []
     offset, epoch = part.offset, 0
-    for position, header in check_batches(records):
+    for _, header in check_batches(records):
         if header.base_offset != offset or not epoch <= header.leader_epoch <= part.epoch:
             raise ProtocolError(
                 "out-of-place",
                 f"a batch with offset {header.base_offset} and epoch {header.leader_epoch} came for "
                 f"{part.topic}-{part.partition}, at {offset} in epoch {part.epoch}",
             )
-        offset, epoch = header.next_offset, header.leader_epoch
-        batches.append(records[position : position + header.size])
+        offset, epoch = offset + header.count, header.leader_epoch
         headers.append(header)
-        places.append(
-            BatchPlace(
-                header.base_offset, offset, epoch, header.producer_id, header.producer_epoch, header.base_sequence
-            )
-        )
-    return TakenPart(part, batches, headers, places)
+    return TakenPart(part, records, headers)

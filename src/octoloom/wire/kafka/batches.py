@@ -87,7 +87,7 @@ def check_batches(buffer: memoryview) -> list[tuple[int, BatchHeader]]:
     while position < end:
         if end - position < HEADER_SIZE:
             raise CorruptBatch(f"{end - position} bytes at {position} are less than a header")
-        header = read_header(buffer, position)
+        header: BatchHeader = tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
         size = header.length + _BEFORE_LENGTH_ENDS
         if size < HEADER_SIZE or size > end - position:
             raise CorruptBatch(f"a batch of {size} bytes at {position}, with {end - position} left")
