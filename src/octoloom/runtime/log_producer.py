@@ -265,14 +265,15 @@ def checked_size(record: Record) -> int:
 
 def checked_run_size(run: Run) -> int:
     """The same for a run of values."""
-    values = run.values
-    for kind in {*map(type, values)}:
+    values, kinds = run.values, {*map(type, run.values)}
+    for kind in kinds:
         if not issubclass(kind, bytes | None):
             raise UsageError(f"values are bytes or None, not {kind.__name__}: encode them first")
     if not 0 < len(values) <= RECORDS_MAX:
         raise UsageError(f"{len(values)} values are no batch: send 1 to {RECORDS_MAX}")
     check_timestamp(run.timestamp)
-    return sum(map(len, filter(None, values))) + VALUE_OVERHEAD_MAX * len(values)
+    contents = values if type(None) not in kinds else filter(None, values)
+    return sum(map(len, contents)) + VALUE_OVERHEAD_MAX * len(values)  # type: ignore[arg-type]  # none of them is None
 
 
 def check_timestamp(timestamp: int) -> None:

@@ -43,9 +43,11 @@ def build_value_batch(runs: Sequence[Run], **fields: Unpack[BatchFields]) -> byt
         begin = end - len(run.values)
         for start, stop in _spans(begin, end):
             pieces += _columns(run.values[start - begin : stop - begin], varint(run.timestamp - first), start)
-    # Every record ends with the byte that the next one's piece begins with.
-    payload = b"".join(pieces)[1:] + b"\x00"
-    return seal(payload, count, first, last, **fields)
+    if pieces:
+        # Every record ends with the byte that the next one's first piece begins with.
+        pieces[0] = pieces[0][1:]
+        pieces.append(b"\x00")
+    return seal(b"".join(pieces), count, first, last, **fields)
 
 
 def _spans(begin: int, end: int) -> Iterable[tuple[int, int]]:
