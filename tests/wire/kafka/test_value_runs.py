@@ -61,19 +61,22 @@ def test_damage_is_seen_wherever_it_is_seen_record_by_record(records: list[Recor
     payload = bytearray(build_batch(records)[HEADER_SIZE:])
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(payload) - 1))
-        payload[at] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, payload[at] ^ 0x80]))
+        payload[at] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, payload[at] ^ 0x80, payload[at] ^ 1]))
     count = len(records) + data.draw(st.sampled_from([0, 0, 0, 1, -1]))
     cut = data.draw(st.sampled_from([len(payload), len(payload), len(payload) - 1]))
     if count > 0:
         assert in_one_go(bytes(payload[:cut]), count) == one_by_one(bytes(payload[:cut]), count)
 
 
-def test_every_byte_of_a_run_is_looked_at() -> None:
-    payload = build_batch([Record(0, NOW, b"key", b"value", ()) for _ in range(40)])[HEADER_SIZE:]
+@pytest.mark.parametrize("growth", [0, 2])
+@pytest.mark.parametrize("key", [b"key", None])
+def test_every_byte_is_looked_at(key: bytes | None, growth: int) -> None:
+    """In a run, and where each record is longer than the last."""
+    payload = build_batch([Record(0, NOW, key, bytes(3 + number * growth), ()) for number in range(24)])[HEADER_SIZE:]
     for at in range(len(payload)):
-        for byte in (0, 1, 0x7F, 0x80, 0xFF):
+        for byte in {0, 1, 0x7F, 0x80, 0xFF, payload[at] ^ 1, payload[at] ^ 2}:
             changed = payload[:at] + bytes([byte]) + payload[at + 1 :]
-            assert in_one_go(changed, 40) == one_by_one(changed, 40), (at, byte)
+            assert in_one_go(changed, 24) == one_by_one(changed, 24), (at, byte)
 
 
 @given(st.binary(max_size=300), st.integers(1, 50))

@@ -153,7 +153,7 @@ def _stroll(data: bytes, position: int, count: int, values: list[Value]) -> int:
         position += 1
         while data[position] > 0x7F:
             position += 1
-        is_usual = data[position + 1] == _NULL and (first < 0x80 or second < 0x80)
+        is_usual = data[position + 1] == _NULL and not first & 1 and (first < 0x80 or second < 0x80)
         first, second = data[position + 2], data[position + 3]
         value_at = position + (4 if first > 0x7F else 3)
         position = value_at + ((first & 0x7F | second << 7) >> 1 if first > 0x7F else first >> 1)
