@@ -121,6 +121,19 @@ def test_lines_become_records_and_records_lines(log: RealLog) -> None:
     assert sorted(copied, key=str) == sorted(({**one, "topic": "copy"} for one in originals), key=str)
 
 
+def test_many_lines_keep_their_order_whatever_their_size(log: RealLog) -> None:
+    out(log, "create", "many", "--partitions", "2")
+    lines = [b"%d" % number for number in range(30_000)]
+    lines[10_000:10_000] = [b"", b"x" * 400_000, b"y" * 5000, b""]
+    said = b"\n".join(lines) + b"\n"
+    assert out(log, "produce", "many", "-p", "1", "-z", "lz4", said=said) == b""
+    assert out(log, "consume", "many", "-e", "-p", "1") == said
+    # Without a partition they go where there is room, each once.
+    out(log, "create", "anywhere", "--partitions", "3")
+    out(log, "produce", "anywhere", said=said)
+    assert sorted(out(log, "consume", "anywhere", "-e").splitlines()) == sorted(lines)
+
+
 def test_where_to_start_and_when_to_end(log: RealLog) -> None:
     out(log, "create", "numbers")
     out(log, "produce", "numbers", said=b"".join(b"%d\n" % number for number in range(100)))

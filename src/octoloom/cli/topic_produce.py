@@ -7,7 +7,8 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 
 import click
 
@@ -19,11 +20,18 @@ from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_errors import LogError
 from octoloom.runtime.log_producer import BUFFER_BYTES_MAX, Full, Producer
 from octoloom.wire.kafka.compression import CODECS
+from octoloom.wire.kafka.records import Headers
 
 CHUNK = 256 * 1024
 CHUNKS_AHEAD_MAX = 4
+LIST_LINES_MAX = 8192
+LIST_BYTES_MAX = 256 * 1024
+"""Lines that are values and nothing else are written in lists, of no more than this."""
 LAST_WORDS_S = 5.0
 """How long an interrupted command waits for what it has read already."""
+
+Post = Callable[[Producer], "asyncio.Future[tuple[int, int]]"]
+"""Sends a record, or a list of them."""
 
 
 @click.command(short_help="Write lines to a topic.")
@@ -71,9 +79,24 @@ def produce(
             of_key, value = of_key or None, value or None
         return of_key, value, fixed_headers, partition, None
 
+    is_plain = not (as_json or empty_is_null or separator or headers) and key is None
+
+    def posts(first: int, lines: list[bytes]) -> Iterator[tuple[int, Post]]:
+        """What to send of these lines, whose first has this number, and how many records each is."""
+        for start in range(0, len(lines), LIST_LINES_MAX):
+            some = lines[start : start + LIST_LINES_MAX]
+            if is_plain and sum(map(len, some)) <= LIST_BYTES_MAX:
+                yield len(some), list_post(name, some, partition)
+                continue
+            for number, line in enumerate(some, first + start):
+                try:
+                    yield 1, post_of(name, *parse(line))
+                except UsageError as error:
+                    raise UsageError(f"line {number}: {error}") from error
+
     async def work(client: LogClient) -> None:
         await client.topic(name)
-        await _Writing(client, name, codec, parse).run()
+        await _Writing(client, codec, posts).run()
 
     run(bootstrap, work)
 
@@ -86,6 +109,23 @@ def split_line(line: bytes, key: bytes | None, separator: str | None) -> tuple[b
     return key, line
 
 
+def list_post(topic: str, values: list[bytes], partition: int | None) -> Post:
+    return lambda producer: producer.send_many(topic, values, partition=partition)
+
+
+def post_of(
+    topic: str,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+    partition: int | None,
+    timestamp: int | None,
+) -> Post:
+    return lambda producer: producer.send(
+        topic, value, key=key, headers=headers, partition=partition, timestamp=timestamp
+    )
+
+
 def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -94,19 +134,21 @@ def _header(text: str) -> tuple[str, bytes]:
 
 
 class _Writing:
-    def __init__(self, client: LogClient, name: str, codec: str, parse: Callable[[bytes], Line]) -> None:
-        self.client, self.name, self.codec, self.parse = client, name, codec, parse
+    def __init__(
+        self, client: LogClient, codec: str, posts: Callable[[int, list[bytes]], Iterator[tuple[int, Post]]]
+    ) -> None:
+        self.client, self.codec, self.posts = client, codec, posts
         self.counting = Counting("records written")
         self.error: BaseException | None = None
 
     async def run(self) -> None:
         async with Producer(self.client, codec=self.codec) as producer:
             try:
-                number = 0
+                number = 1
                 async for lines in read_lines():
-                    for line in lines:
-                        number += 1
-                        await self._send(producer, number, line)
+                    for records, post in self.posts(number, lines):
+                        await self._send(producer, records, post)
+                    number += len(lines)
             except asyncio.CancelledError:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LAST_WORDS_S):
@@ -118,30 +160,24 @@ class _Writing:
         if self.error is not None:
             raise self.error
 
-    async def _send(self, producer: Producer, number: int, line: bytes) -> None:
+    async def _send(self, producer: Producer, records: int, post: Post) -> None:
         if self.error is not None:
             raise self.error
-        try:
-            key, value, headers, partition, timestamp = self.parse(line)
-        except UsageError as error:
-            raise UsageError(f"line {number}: {error}") from error
         while True:
             try:
-                written = producer.send(
-                    self.name, value, key=key, headers=headers, partition=partition, timestamp=timestamp
-                )
+                written = post(producer)
             except Full:
                 await producer.room()
             else:
-                written.add_done_callback(self._on_written)
+                written.add_done_callback(partial(self._on_written, records))
                 return
 
-    def _on_written(self, written: asyncio.Future[tuple[int, int]]) -> None:
+    def _on_written(self, records: int, written: asyncio.Future[tuple[int, int]]) -> None:
         if written.cancelled():
             return
         error = written.exception()
         if error is None:
-            self.counting.add(1)
+            self.counting.add(records)
         elif self.error is None:
             self.error = error
 
