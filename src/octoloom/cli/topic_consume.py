@@ -9,6 +9,9 @@ import select
 import stat
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 import click
 
@@ -17,8 +20,9 @@ from octoloom.cli.counting import Counting
 from octoloom.cli.topic_format import Render, json_line, parse_start, renderer
 from octoloom.core.errors import UsageError
 from octoloom.runtime.log_client import LogClient
-from octoloom.runtime.log_consumer import Consumer, Start
-from octoloom.wire.kafka.client_messages import TopicPartition
+from octoloom.runtime.log_consumer import Consumer, Delivery, Reader, ValueConsumer, ValueDelivery
+
+T = TypeVar("T")
 
 
 @click.command(short_help="Print the records of a topic.")
@@ -67,8 +71,9 @@ def consume(
     """
     if as_json and (template is not None or separator is not None):
         raise UsageError("--json is a format of its own: leave out -f and -K")
+    is_plain = not as_json and template is None and separator is None
     if template is None:
-        template = "%s\\n" if separator is None else "%k" + separator.replace("%", "%%") + "%s\\n"
+        template = "%k" + (separator or "").replace("%", "%%") + "%s\\n"
     render = json_line if as_json else renderer(template)
     place = parse_start(start)
 
@@ -78,22 +83,36 @@ def consume(
         if unknown:
             raise UsageError(f"{name} has no partition {unknown[0]}: it has {len(topic.partitions)}, from 0 on")
         starts = {(name, number): place for number in partitions or sorted(topic.partitions)}
-        await _Reading(render, count, unbuffered or sys.stdout.isatty()).run(client, starts, to_the_end)
+        until = None
+        if to_the_end:
+            until = {place: high for place, (_, high) in (await client.bounds(starts)).items()}
+        reading = _Reading(count, unbuffered or sys.stdout.isatty())
+        if is_plain:
+            await reading.run(ValueConsumer(client, starts, until=until), value_lines)
+        else:
+            await reading.run(Consumer(client, starts, until=until), partial(record_lines, render))
 
     run(bootstrap, work)
 
 
+def value_lines(delivery: ValueDelivery, most: int | None) -> list[bytes]:
+    """A line for each value, and no more than so many."""
+    return [(value or b"") + b"\n" for value in delivery.values[:most]]
+
+
+def record_lines(render: Render, delivery: Delivery, most: int | None) -> list[bytes]:
+    topic, partition, records = delivery
+    return [render(topic, partition, record) for record in records[:most]]
+
+
 class _Reading:
-    def __init__(self, render: Render, count: int | None, unbuffered: bool) -> None:
-        self.render, self.left, self.unbuffered = render, count, unbuffered
+    def __init__(self, count: int | None, unbuffered: bool) -> None:
+        self.left, self.unbuffered = count, unbuffered
         self.counting = Counting("records")
 
-    async def run(self, client: LogClient, starts: dict[TopicPartition, Start], to_the_end: bool) -> None:
-        until = None
-        if to_the_end:
-            until = {place: high for place, (_, high) in (await client.bounds(starts)).items()}
+    async def run(self, consumer: Reader[T], lines_of: Callable[[T, int | None], list[bytes]]) -> None:
         pipe = asyncio.ensure_future(closed_pipe())
-        reading = asyncio.ensure_future(self._read(Consumer(client, starts, until=until)))
+        reading = asyncio.ensure_future(self._read(consumer, lines_of))
         try:
             await asyncio.wait([pipe, reading], return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
@@ -104,10 +123,10 @@ class _Reading:
                 task.cancel()
             await asyncio.gather(pipe, reading, return_exceptions=True)
 
-    async def _read(self, consumer: Consumer) -> None:
+    async def _read(self, consumer: Reader[T], lines_of: Callable[[T, int | None], list[bytes]]) -> None:
         async with consumer:
-            async for topic, partition, records in consumer:
-                lines = [self.render(topic, partition, record) for record in records[: self.left]]
+            async for delivery in consumer:
+                lines = lines_of(delivery, self.left)
                 if not write(lines, self.unbuffered):
                     return
                 self.counting.add(len(lines))
