@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES_MAX = 1_000_000
 BYTES_PER_CALL = 64_000
+FETCH_BYTES_MAX = 4 * 1024 * 1024
 
 
 class OwnClient:
@@ -100,7 +101,9 @@ class OwnClient:
             await client.bounds([place])
             meter.start()
             # The first record was for the connection and is not counted.
-            async with ValueConsumer(client, {place: 1}, until={place: messages + 1}) as consumer:
+            until = {place: messages + 1}
+            consumer = ValueConsumer(client, {place: 1}, until=until, partition_bytes_max=FETCH_BYTES_MAX)
+            async with consumer:
                 async for _, _, _, values in consumer:
                     records += load.look_at(values)  # type: ignore[arg-type]  # no value was sent that is null
                 meter.stop()
