@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octoloom.core.errors import UsageError
-from octoloom.runtime import log_writer
+from octoloom.runtime import log_producer, log_writer
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_errors import (
@@ -63,20 +63,22 @@ def test_keys_go_where_other_clients_put_them() -> None:
     uvloop.run(main())
 
 
-def test_records_without_a_key_gather_and_spread() -> None:
+def test_records_without_a_key_gather_and_spread(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with tiny_log(partitions=4) as log, LogClient(log.bootstrap) as client, Producer(client) as producer:
+            monkeypatch.setattr(log_producer, "STICKY_S", 60.0)
             await producer.send("t", b"x")
             log.asked.clear()
             together = await asyncio.gather(*(producer.send("t", b"x") for _ in range(100)))
             assert len({partition for partition, _ in together}) == 1
             assert log.asked[Api.PRODUCE] == 1
+
+        async with tiny_log(partitions=4) as log, LogClient(log.bootstrap) as client, Producer(client) as producer:
+            monkeypatch.setattr(log_producer, "STICKY_S", 0.001)
             seen = set()
             for _ in range(200):
                 seen.add((await producer.send("t", b"x"))[0])
-                await asyncio.sleep(0.011)
-                if len(seen) == 4:
-                    break
+                await asyncio.sleep(0.002)
             assert len(seen) == 4
 
     uvloop.run(main())
