@@ -11,7 +11,7 @@ their size and to `DECOMPRESSED_MAX`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypedDict, Unpack
 
 from crc32c import crc32c
@@ -243,21 +243,29 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 def read_fetched(buffer: Buffer, offset: int) -> tuple[list[Record], int]:
     """The records from `offset` on in the answer to a fetch, and the offset to fetch next.
 
-    An answer begins with the batch that holds the offset, so records before it may come first; it may end with a
-    batch that is cut off, which the next fetch brings whole. Control batches hold nothing for a reader.
+    Control batches hold nothing for a reader.
     """
-    view = memoryview(buffer)
     records: list[Record] = []
-    for position, header in check_batches(view[: whole_size(view)]):
-        if header.next_offset <= offset:
-            continue
+    for header, batch in fetched_batches(buffer, offset):
         if not header.attributes & CONTROL:
-            found = read_records(view[position : position + header.size])
+            found = read_records(batch)
             if header.base_offset < offset:
                 found = [record for record in found if record.offset >= offset]
             records += found
         offset = header.next_offset
     return records, offset
+
+
+def fetched_batches(buffer: Buffer, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches with something from `offset` on in the answer to a fetch, all of them checked before the first.
+
+    An answer begins with the batch that holds the offset, so records before it may come first; it may end with a
+    batch that is cut off, which the next fetch brings whole.
+    """
+    view = memoryview(buffer)
+    for position, header in check_batches(view[: whole_size(view)]):
+        if header.next_offset > offset:
+            yield header, view[position : position + header.size]
 
 
 def whole_size(buffer: memoryview) -> int:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from octoloom.wire.kafka.batches import HEADER_SIZE, Buffer, CorruptBatch, check_batches
+from octoloom.wire.kafka.batches import HEADER_SIZE, Buffer, CorruptBatch
 from octoloom.wire.kafka.compression import decompress
-from octoloom.wire.kafka.records import CODEC_MASK, CONTROL, read_headers, read_varint, whole_size
+from octoloom.wire.kafka.records import CODEC_MASK, CONTROL, fetched_batches, read_headers, read_varint
 from octoloom.wire.kafka.value_batches import Value
 
 _RUN_MIN = 8
@@ -32,14 +32,11 @@ def read_fetched_values(buffer: Buffer, offset: int) -> tuple[list[Value], int]:
 
     Values have offsets one after the other. Control batches hold none, so what lies behind one is for the next fetch.
     """
-    view = memoryview(buffer)
     values: list[Value] = []
-    for position, header in check_batches(view[: whole_size(view)]):
-        if header.next_offset <= offset:
-            continue
+    for header, batch in fetched_batches(buffer, offset):
         if not header.attributes & CONTROL:
-            records = view[position + HEADER_SIZE : position + header.size]
-            found = read_values(decompress(header.attributes & CODEC_MASK, records), header.count)
+            records = decompress(header.attributes & CODEC_MASK, batch[HEADER_SIZE:])
+            found = read_values(records, header.count)
             values += found[offset - header.base_offset :] if header.base_offset < offset else found
         elif values:
             break
