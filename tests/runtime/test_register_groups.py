@@ -336,7 +336,8 @@ def test_who_comes_in_one_tick_comes_in_one_view() -> None:
             sockets.append((writer, encode_frame(enlist(f"m{number}#1"))))
         await until(lambda: len(server._connections) == 20)
         for connection, (_, greeting) in zip(list(server._connections), sockets, strict=True):
-            connection.data_received(greeting)
+            connection.get_buffer(-1)[: len(greeting)] = greeting
+            connection.buffer_updated(len(greeting))
         await until(lambda: bool(server.groups()))
         (view,) = server.groups()
         assert (view.epoch, len(view.members)) == (1, 20)

@@ -18,7 +18,7 @@ OnOpened = Callable[["FramedConnection"], None]
 OnClosed = Callable[["FramedConnection", Exception | None], None]
 
 
-class FramedConnection(asyncio.Protocol):
+class FramedConnection(asyncio.BufferedProtocol):
     """Raise `ProtocolError` from `on_frames` to end the connection; `on_closed` is then told so, once."""
 
     def __init__(
@@ -105,11 +105,14 @@ class FramedConnection(asyncio.Protocol):
         if self._on_opened is not None:
             self._on_opened(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self.closed:
             return
         try:
-            frames = self._reader.feed(data)
+            frames = self._reader.feed(nbytes)
             if frames:
                 self._on_frames(self, frames)
         except ProtocolError as error:
