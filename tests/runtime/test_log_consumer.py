@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 import uvloop
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from octoloom.runtime import log_consumer
 from octoloom.runtime.backoff import Backoff
+from octoloom.runtime.frames import FramedConnection
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_consumer import Consumer, Last, Start, Timestamp, ValueConsumer, resolve
 from octoloom.runtime.log_errors import Damaged, OutOfRange, UnknownTopic, Unreachable
@@ -19,6 +21,7 @@ from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, build_batch
 from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
+from tests.wire.kafka.control import control_batch
 
 NOW = 1_760_000_000_000
 Place = tuple[str, int]
@@ -149,6 +152,53 @@ def test_the_next_answer_is_on_its_way_while_the_caller_works() -> None:
     uvloop.run(main())
 
 
+def test_the_next_question_leaves_before_the_answer_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading takes long: meanwhile the broker is to work on what comes next."""
+    steps: list[str] = []
+    flush, read_some = FramedConnection._flush, Consumer._read
+
+    def flushed(self: FramedConnection) -> None:
+        if self._waiting and int.from_bytes(self._waiting[0][4:6], "big") == Api.FETCH:
+            steps.append("ask")
+        flush(self)
+
+    def reading(self: Consumer, *found: Any) -> Any:
+        steps.append("read")
+        return read_some(self, *found)
+
+    monkeypatch.setattr(FramedConnection, "_flush", flushed)
+    monkeypatch.setattr(Consumer, "_read", reading)
+
+    async def main() -> None:
+        async with tiny_log() as log, LogClient(log.bootstrap) as client:
+            fill(log, ("t", 0), 30, batch=10)
+            consumer = Consumer(client, {("t", 0): "beginning"}, until={("t", 0): 30}, partition_bytes_max=1)
+            assert [len(records) async for _, _, records in consumer] == [10, 10, 10]
+            assert steps == ["ask", "ask", "read", "ask", "read", "read"]
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("bytes_max", [1, 1 << 20])
+def test_what_lies_behind_a_control_batch_comes_too(bytes_max: int) -> None:
+    """Values end before one, and go on behind it: what was asked for meanwhile is of no use."""
+
+    async def main() -> None:
+        async with tiny_log() as log, LogClient(log.bootstrap) as client:
+            partition = log.partitions["t", 0]
+            for _ in range(4):
+                fill(log, ("t", 0), 5)
+                partition.append(control_batch())
+            consumer = ValueConsumer(client, {("t", 0): 0}, until=ends(log), partition_bytes_max=bytes_max)
+            found = [
+                (offset + place, value) async for _, _, offset, values in consumer for place, value in enumerate(values)
+            ]
+            offsets = [offset for offset in range(partition.end) if offset % 6 != 5]
+            assert found == [(offset, b"%d" % offset) for offset in offsets]
+
+    uvloop.run(main())
+
+
 FAULTS: list[Fault] = [0, "cut", "move", ErrorCode.NOT_LEADER, ErrorCode.UNKNOWN_LEADER_EPOCH]
 
 
@@ -249,11 +299,14 @@ def test_what_is_gone_and_what_never_was(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_damage_is_told_with_its_place() -> None:
     async def main() -> None:
         async with tiny_log() as log, LogClient(log.bootstrap) as client:
-            fill(log, ("t", 0), 6)
+            fill(log, ("t", 0), 9)
             batches = log.partitions["t", 0].batches
             batches[1] = batches[1][:-1] + b"\xff"
             for kind in (Consumer, ValueConsumer):
                 async with kind(client, {("t", 0): 3}) as consumer:
+                    with pytest.raises(Damaged, match="a batch of t-0 at or after offset 3 is damaged"):
+                        await anext(consumer)
+                    # And again, for it is not passed over.
                     with pytest.raises(Damaged, match="a batch of t-0 at or after offset 3 is damaged"):
                         await anext(consumer)
 

@@ -5,7 +5,8 @@
             ...
 
 Each leader is asked for all of its partitions at once, in a long poll on a connection of its own, and asked again
-before what it answered is handed out: while the caller works, the next answer is on its way, and not more than that.
+before what it answered is read: while that is read and the caller works, the next answer is on its way, and not more
+than that.
 A partition whose leader is in trouble is left out until the brokers have said who leads it now; the others go on.
 
 Records come in the order of their offsets within a partition, each once, without a hole.
@@ -27,7 +28,7 @@ from octoloom.runtime.log_client import FETCH, UNKNOWN_S, LogClient
 from octoloom.runtime.log_errors import Damaged, LogError, UnknownTopic, error_of
 from octoloom.wire.kafka.batches import CorruptBatch
 from octoloom.wire.kafka.client_messages import EARLIEST, LATEST, FetchedPartition, FetchFrom, TopicPartition
-from octoloom.wire.kafka.records import Record, read_fetched
+from octoloom.wire.kafka.records import Record, next_offset_of, read_fetched
 from octoloom.wire.kafka.value_runs import read_fetched_values
 
 T = TypeVar("T")
@@ -105,15 +106,18 @@ class Reader(ABC, Generic[T]):
         self._partition_bytes_max = partition_bytes_max
         self._lane = f"{FETCH}-{next(self._lanes)}"
         self._flights: dict[int, asyncio.Task[list[FetchedPartition]]] = {}
-        self._asked: dict[int, list[TopicPartition]] = {}
+        self._asked: dict[int, dict[TopicPartition, FetchFrom]] = {}
+        self._landed: deque[FetchedPartition] = deque()
+        """Answers that are not read yet."""
+        self._next: dict[TopicPartition, int] = {}
+        """From where to ask next: behind what has landed."""
         self._troubled: set[TopicPartition] = set()
         self._repair: asyncio.Task[None] | None = None
         self._backoff = Backoff()
-        self._ready: deque[T] = deque()
         self._begun = False
         self._unknown_since: dict[TopicPartition, float] = {}
         self.positions: dict[TopicPartition, int] = {}
-        """The offset that comes next, by partition."""
+        """The offset after what was handed out, by partition."""
         self.highs: dict[TopicPartition, int] = {}
         """The end of what can be read, as the leaders said last."""
 
@@ -132,7 +136,12 @@ class Reader(ABC, Generic[T]):
             for topic, _ in self._starts:
                 self._client.cluster.want(topic)
             self.positions = await resolve(self._client, self._starts)
-        while not self._ready:
+            self._next = dict(self.positions)
+        while True:
+            while self._landed:
+                delivery = self._deliver(self._landed.popleft())
+                if delivery is not None:
+                    return delivery
             self._launch()
             waiting = [*self._flights.values(), *([self._repair] if self._repair is not None else [])]
             if not waiting:
@@ -140,9 +149,11 @@ class Reader(ABC, Generic[T]):
                 raise StopAsyncIteration
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             self._land()
-            # The next poll is on its way while the caller works on what the last one brought.
+            # The next poll is on its way while what the last one brought is read, and the caller works on it: one turn
+            # of the loop starts it, another one sends it.
             self._launch()
-        return self._ready.popleft()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     async def close(self) -> None:
         """Ends the polls. What they brought already can still be taken."""
@@ -155,7 +166,7 @@ class Reader(ABC, Generic[T]):
 
     def _open(self) -> list[TopicPartition]:
         """The partitions that are not at their end."""
-        return [place for place, offset in self.positions.items() if offset < self._until.get(place, offset + 1)]
+        return [place for place, offset in self._next.items() if offset < self._until.get(place, offset + 1)]
 
     def _launch(self) -> None:
         """Asks every leader that is not thinking already."""
@@ -168,15 +179,15 @@ class Reader(ABC, Generic[T]):
             if leader is None:
                 self._on_trouble([place], self._client.cluster.why_not(place))
             elif leader.leader not in self._flights:
-                fetch = FetchFrom(self.positions[place], leader.epoch, self._partition_bytes_max)
+                fetch = FetchFrom(self._next[place], leader.epoch, self._partition_bytes_max)
                 wanted.setdefault(leader.leader, {})[place] = fetch
         for broker, fetches in wanted.items():
             fetching = self._client.fetch_from(broker, fetches, self._wait_ms, FETCH_BYTES_MAX, self._lane)
             self._flights[broker] = asyncio.get_running_loop().create_task(fetching)
-            self._asked[broker] = list(fetches)
+            self._asked[broker] = fetches
 
     def _land(self) -> None:
-        """Makes ready what the answers brought that are here."""
+        """Takes the answers that are here, and sees how far they reach."""
         for broker in [broker for broker, flight in self._flights.items() if flight.done()]:
             flight, asked = self._flights.pop(broker), self._asked.pop(broker)
             error = flight.exception()
@@ -185,25 +196,36 @@ class Reader(ABC, Generic[T]):
             elif error is not None:
                 raise error
             else:
-                self._ready += filter(None, [self._on_fetched(found) for found in flight.result()])
+                for found in flight.result():
+                    self._on_fetched(found, asked[found.topic, found.partition].offset)
         if self._repair is not None and self._repair.done():
             self._repair = None
             self._troubled.clear()
 
-    def _on_fetched(self, found: FetchedPartition) -> T | None:
+    def _on_fetched(self, found: FetchedPartition, offset: int) -> None:
         place = found.topic, found.partition
         if found.error:
             self._on_trouble([place], error_of(found.error, f"{found.topic}-{found.partition}"))
-            return None
+            return
         self._unknown_since.pop(place, None)
         self._backoff.reset()
         self.highs[place] = found.high
+        if self._next[place] == offset:
+            self._next[place] = next_offset_of(found.batches, offset)
+            self._landed.append(found)
+
+    def _deliver(self, found: FetchedPartition) -> T | None:
+        """What is handed out of an answer, if there is anything."""
+        place = found.topic, found.partition
         offset = self.positions[place]
         try:
             delivery, self.positions[place] = self._read(found, offset, self._until.get(place))
         except CorruptBatch as error:
             text = f"a batch of {found.topic}-{found.partition} at or after offset {offset} is damaged ({error.detail})"
             raise Damaged(f"{text}: fetch it again, or start after it") from error
+        finally:
+            # Where reading ended earlier than was thought, what is on its way is not what comes next.
+            self._next[place] = self.positions[place]
         return delivery
 
     @abstractmethod

@@ -7,16 +7,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from octoloom.wire.kafka import value_runs
 from octoloom.wire.kafka.batches import HEADER_SIZE, CorruptBatch
 from octoloom.wire.kafka.compression import CODECS
-from octoloom.wire.kafka.records import CONTROL, Record, build_batch, read_fetched, read_records, seal, varint
+from octoloom.wire.kafka.records import Record, build_batch, read_fetched, read_records, seal, varint
 from octoloom.wire.kafka.value_batches import Value
 from octoloom.wire.kafka.value_runs import read_fetched_values, read_values
+from tests.wire.kafka.control import control_batch
 
 NOW = 1_760_000_000_000
 
@@ -110,6 +110,13 @@ def test_values_of_one_size_are_taken_in_runs(monkeypatch: pytest.MonkeyPatch) -
         assert steps["placed"] < 50
 
 
+@pytest.mark.parametrize("count", [63, 64, 65, 129, 1000])
+def test_the_values_of_a_run_come_in_order(count: int) -> None:
+    found: list[Value] = [b"%05d" % number for number in range(count)]
+    payload = build_batch([Record(0, NOW, b"key", value) for value in found])[HEADER_SIZE:]
+    assert read_values(payload, count) == found
+
+
 def test_what_looks_usual_and_is_not_is_read_right() -> None:
     """With a length of three bytes read as two, this key would be the value."""
     key = bytes(8190)
@@ -134,10 +141,8 @@ def test_a_fetch_begins_within_a_batch_and_may_end_within_one() -> None:
 
 def test_what_lies_behind_a_control_batch_is_for_the_next_fetch() -> None:
     values = [build_batch([Record(0, NOW, None, b"v")] * 3, base_offset=offset) for offset in (0, 4)]
-    control = bytearray(build_batch([Record(0, NOW, b"\0\0\0\1", b"")], base_offset=3))
-    control[22] |= CONTROL
-    control[17:21] = crc32c(control[21:]).to_bytes(4, "big")
-    buffer = fetched(values[0], bytes(control), values[1])
+    control = control_batch(3)
+    buffer = fetched(values[0], control, values[1])
     assert read_fetched_values(buffer, 0) == ([b"v"] * 3, 3)
     assert read_fetched_values(buffer, 3) == ([b"v"] * 3, 7)
-    assert read_fetched_values(bytes(control), 3) == ([], 4)
+    assert read_fetched_values(control, 3) == ([], 4)

@@ -268,13 +268,24 @@ def fetched_batches(buffer: Buffer, offset: int) -> Iterator[tuple[BatchHeader, 
             yield header, view[position : position + header.size]
 
 
+def next_offset_of(buffer: Buffer, offset: int) -> int:
+    """The offset to fetch next, behind the whole batches in the answer to a fetch from `offset`, by their own word."""
+    for header in _whole_headers(memoryview(buffer)):
+        offset = max(offset, header.next_offset)
+    return offset
+
+
 def whole_size(buffer: memoryview) -> int:
     """How many bytes at the front of the buffer are whole batches, by their own word."""
+    # What claims to be smaller than a header is for the check of batches to refuse.
+    return min(sum(max(header.size, HEADER_SIZE) for header in _whole_headers(buffer)), len(buffer))
+
+
+def _whole_headers(buffer: memoryview) -> Iterator[BatchHeader]:
     position, end = 0, len(buffer)
     while end - position >= HEADER_SIZE:
-        size = read_header(buffer, position).size
-        if size > end - position:
+        header = read_header(buffer, position)
+        if header.size > end - position:
             break
-        # What claims to be smaller than a header is for the check of batches to refuse.
-        position += max(size, HEADER_SIZE)
-    return min(position, end)
+        position += max(header.size, HEADER_SIZE)
+        yield header
