@@ -26,11 +26,19 @@ FRAME_MAX = 1 << 20
 NONSENSE, NO_MATTER = b"nonsense", b"no matter"
 
 
+@pytest.fixture(autouse=True, params=[True, False], ids=["busy", "quiet"])
+def _pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ears, "is_busy", request.param)
+
+
 class Ears:
-    """Takes frames, and has a turn at the end of each tick as a broker does: after it, the bytes may change."""
+    """Takes frames, and has turns as a broker does, at once or at the end of a tick: after it, the bytes may change."""
+
+    is_busy = True
 
     def __init__(self) -> None:
-        self.sockets = Sockets(self.soon, self.on_broken, 100, FRAME_MAX)
+        promptly = self.soon if self.is_busy else self._turn
+        self.sockets = Sockets(self.soon, promptly, self.on_broken, 100, FRAME_MAX)
         self.heard: list[bytes] = []
         self.views: list[memoryview] = []
         self.broken: list[Exception] = []
@@ -43,13 +51,16 @@ class Ears:
             self.sockets.loop.call_soon(self._turn)
 
     def _turn(self) -> None:
+        assert not self.sockets.is_turn
         self._is_soon = False
         self.turns += 1
         # What was handed over is looked at only now, as a write at the end of the tick does.
         self.heard += [bytes(view) for view in self.views]
         self.views.clear()
+        self.sockets.is_turn = True
         self.sockets.recycle()
         self.sockets.flush()
+        self.sockets.is_turn = False
 
     def on_broken(self, error: Exception) -> None:
         self.broken.append(error)

@@ -109,7 +109,11 @@ class BrokerServer:
         self._identity.begin_life()
         self.state = state = BrokerState(self.settings, Clock(), logs, self._new_core())
         self._sockets = Sockets(
-            state.soon, self._on_broken, self.settings.connections_max, self.settings.request_bytes_max
+            state.soon,
+            state.promptly,
+            self._on_broken,
+            self.settings.connections_max,
+            self.settings.request_bytes_max,
         )
         self._syncer = Syncer(lambda synced: self._sure(lambda: self._turns.on_synced(synced)), self._break)
         self._register = self._new_register()

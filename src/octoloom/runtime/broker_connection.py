@@ -1,12 +1,12 @@
 """One connection to a broker, on a raw socket: frames in, answers out.
 
 Coming in: bytes are received into a buffer and frames (four bytes of length, then the body) are handed over where they
-lie. What was handed over may still be needed until the end of the tick, when it is written to the logs; `recycle` is
+lie. What was handed over may still be needed until the broker's next turn, when it is written to the logs; `recycle` is
 called after that, and only then are these bytes used again. A request that is larger than the buffer makes the buffer
 grow, by a factor of what has arrived, never on the client's word.
 
 Going out: answers leave in the order of the requests. They are pieces, bytes or slices of files, gathered until the
-end of the tick and sent with one call; slices are sent by the kernel, straight from the file. Who does not read his
+end of a turn and sent with one call; slices are sent by the kernel, straight from the file. Who does not read his
 answers is not read from either, until he does.
 """
 
@@ -133,7 +133,7 @@ class Connection:
         # Even if this connection ends now: what it has handed over stays until the turn.
         used[self] = None
         if self._hand_over():
-            self._sockets.soon()
+            self._sockets.on_heard()
         elif not was_used:
             del used[self]
             self.recycle()

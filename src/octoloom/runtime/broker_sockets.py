@@ -59,6 +59,7 @@ class Sockets:
     def __init__(
         self,
         soon: Callable[[], None],
+        promptly: Callable[[], None],
         on_broken: Callable[[Exception], None],
         connections_max: int,
         request_bytes_max: int,
@@ -67,7 +68,8 @@ class Sockets:
         self.on_broken = on_broken
         """Called with whatever went wrong that is not the other side's fault."""
         self.soon = soon
-        """Called whenever something came in or is to go out: there should be a turn."""
+        """Called whenever something is to go out: there should be a turn at the end of this tick."""
+        self._promptly = promptly
         self.is_turn = False
         """A turn has begun: it ends with sending what is there, and needs no other for it."""
         self.request_bytes_max = request_bytes_max
@@ -179,6 +181,13 @@ class Sockets:
             _log.warning("hung up on %s: %s", connection.client_host, error)
 
     # Turns.
+
+    def on_heard(self) -> None:
+        """Something came in: there should be a turn, if this is none already."""
+        if self.is_turn:
+            self.soon()
+        else:
+            self._promptly()
 
     def flush(self) -> None:
         """Sends what was queued."""

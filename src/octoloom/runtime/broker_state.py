@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 
 from octoloom.core.broker import Broker
 from octoloom.core.log_messages import TopicPartition
@@ -13,6 +14,9 @@ from octoloom.runtime.broker_logs import Logs, Replica
 from octoloom.runtime.broker_settings import SYNC_OS, BrokerSettings
 from octoloom.runtime.clock import Clock
 from octoloom.wire.kafka.errors import ErrorCode
+
+QUIET_S = 0.0001
+"""A broker that had no turn for so long has slept: it is not busy."""
 
 
 class BrokerState:
@@ -31,6 +35,7 @@ class BrokerState:
         self.take_turn: Callable[[], None] = lambda: None
         self.loop = asyncio.get_running_loop()
         self._is_soon = False
+        self._turned_at = 0.0
 
     @property
     def replicas(self) -> dict[TopicPartition, Replica]:
@@ -46,9 +51,17 @@ class BrokerState:
             self._is_soon = True
             self.loop.call_soon(self._turn)
 
+    def promptly(self) -> None:
+        """Have a turn now, if the broker is not busy: who comes alone does not wait for others. Otherwise soon."""
+        if self._is_soon or monotonic() - self._turned_at < QUIET_S:
+            self.soon()
+        else:
+            self._turn()
+
     def _turn(self) -> None:
         self._is_soon = False
         self.take_turn()
+        self._turned_at = monotonic()
 
     def error_of(self, name: TopicPartition) -> int:
         """Why a partition without a replica here is not served."""

@@ -1,4 +1,4 @@
-"""A broker's turn, at the end of each tick of the loop that brought something.
+"""A broker's turn, at the end of each tick of the loop that brought something; at once, if the broker was quiet before.
 
 1. What was admitted and taken is written, one write per log. A write that fails is taken back, and whoever waited for
    it is told; the broker serves on. A little that was written stays at hand until the turn ends, for the followers.
