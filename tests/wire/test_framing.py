@@ -96,6 +96,14 @@ def test_a_buffer_is_used_again_once_nobody_looks() -> None:
     assert len(buffers) <= 3
 
 
+def test_what_is_kept_costs_what_has_arrived_of_it() -> None:
+    reader = FrameReader()
+    feed(reader, frame(bytes(100)) * 100_000)
+    assert len(reader._buffer) == BUSY_BYTES
+    kept = [body for _ in range(1000) for body in feed(reader, frame(b"request"))]
+    assert len({id(body.obj) for body in kept}) == 1
+
+
 def test_spare_buffers_are_few() -> None:
     reader = FrameReader()
     kept = [body for _ in range(100) for body in feed(reader, frame(bytes(5000)))]

@@ -1,8 +1,9 @@
 """Frames on a byte stream: four bytes of length, big-endian, then the body.
 
 The reader has a buffer: the socket writes into `room`, and bodies are handed out where they lie, as views, without a
-copy. They stay as they are for as long as anyone holds them: a buffer is written to again only when no view of it is
-left. Nothing is allocated ahead on the peer's word: a buffer grows with what arrived.
+copy. They stay as they are for as long as anyone holds them: until no view of a buffer is left, what comes next is
+written behind what is there, and then to another one. So what is kept costs about as much as has arrived of it. Nothing
+is allocated ahead on the peer's word: a buffer grows with what arrived.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ BUSY_BYTES = 1024 * 1024
 """What its buffer becomes by and by, if reads fill it, however small the frames are."""
 KEPT_BYTES_MAX = 10 * 1024 * 1024
 """A larger buffer, for a larger frame, is given up after it."""
+ROOM_MIN = 4 * 1024
+"""Less is not worth a read, where it does not belong to a frame that has begun."""
 SPARES_MAX = 2
 """Buffers that somebody still looked at when they were full, kept for later."""
 _GROWTH = 4
@@ -52,7 +55,8 @@ class FrameReader:
 
     def room(self) -> memoryview:
         """Where the next bytes of the stream belong."""
-        if self._start == self._end or self._end == len(self._buffer):
+        left, is_between = len(self._buffer) - self._end, self._start == self._end
+        if left < (ROOM_MIN if is_between else 1) or (is_between and self._end and _is_unseen(self._buffer)):
             self._make_room()
         return memoryview(self._buffer)[self._end :]
 
