@@ -112,7 +112,7 @@ class _Place(NamedTuple):
                 if not (column if at == end - 1 else column.translate(_FLIPPED)).isascii():
                     return 0
         # And none of them has headers.
-        return count if not any(data[self.value_end + size : self.value_end + size * count + 1 : size]) else 0
+        return count if data[self.value_end + size : self.value_end + size * count + 1 : size].count(0) == count else 0
 
     def take(self, data: bytes, count: int, values: list[Value]) -> int:
         """Adds the values of the next `count` records, which lie as this one does; answers where they end."""
