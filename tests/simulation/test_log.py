@@ -17,7 +17,7 @@ BOUND = 600
 FIRST = {
     "damage_held_against_it": 3100,
     "old_leaders_are_heard": 1985,
-    "joins_at_the_watermark": 640,
+    "joins_at_the_watermark": 1080,
     "dead_members_stay": 515,
     "empty_disk_is_trusted": 295,
     "version_not_compared": 245,
