@@ -18,6 +18,7 @@ from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_consumer import Consumer, Last, Start, Timestamp, ValueConsumer, resolve
 from octoloom.runtime.log_errors import Damaged, OutOfRange, UnknownTopic, Unreachable
 from octoloom.wire.kafka.apis import Api
+from octoloom.wire.kafka.client_messages import FetchedPartition
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, build_batch
 from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
@@ -309,6 +310,23 @@ def test_damage_is_told_with_its_place() -> None:
                     # And again, for it is not passed over.
                     with pytest.raises(Damaged, match="a batch of t-0 at or after offset 3 is damaged"):
                         await anext(consumer)
+
+    uvloop.run(main())
+
+
+def test_an_answer_that_nobody_asked_for_is_passed_over() -> None:
+    async def main() -> None:
+        async with tiny_log() as log, LogClient(log.bootstrap) as client:
+            fill(log, ("t", 0), 3)
+            async with Consumer(client, {("t", 0): 0}, until={("t", 0): 3}) as consumer:
+                fetch_from = client.fetch_from
+
+                async def talkative(*asked: Any) -> list[FetchedPartition]:
+                    found = await fetch_from(*asked)
+                    return [found[0]._replace(topic="other"), *found]
+
+                client.fetch_from = talkative  # type: ignore[assignment]
+                assert [(topic, len(records)) async for topic, _, records in consumer] == [("t", 3)]
 
     uvloop.run(main())
 

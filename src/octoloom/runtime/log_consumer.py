@@ -6,8 +6,8 @@
 
 Each leader is asked for all of its partitions at once, in a long poll on a connection of its own, and asked again
 before what it answered is read: while that is read and the caller works, the next answer is on its way, and not more
-than that.
-A partition whose leader is in trouble is left out until the brokers have said who leads it now; the others go on.
+than that. A partition whose leader is in trouble is left out until the brokers have said who leads it now; the others
+go on.
 
 Records come in the order of their offsets within a partition, each once, without a hole.
 
@@ -197,7 +197,9 @@ class Reader(ABC, Generic[T]):
                 raise error
             else:
                 for found in flight.result():
-                    self._on_fetched(found, asked[found.topic, found.partition].offset)
+                    fetch = asked.get((found.topic, found.partition))
+                    if fetch is not None:
+                        self._on_fetched(found, fetch.offset)
         if self._repair is not None and self._repair.done():
             self._repair = None
             self._troubled.clear()
