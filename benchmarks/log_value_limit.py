@@ -52,7 +52,7 @@ class Cut(Raw):
 
 @click.command()
 @click.option("--rounds", default=7, show_default=True, type=click.IntRange(1, 100))
-@click.option("--seconds", default=0.6, show_default=True, help="Of each produce.")
+@click.option("--seconds", default=0.6, show_default=True, type=click.FloatRange(0.05, 60), help="Of each produce.")
 def main(rounds: int, seconds: float) -> None:
     """Measure reading beside the raw copy, cut into values. Half a minute, on a machine with nothing else to do."""
     table = Table("size", "ours, records/s", "limit, records/s", "ours / limit", title="Reading values, one reader")

@@ -120,17 +120,18 @@ class _Place(NamedTuple):
         if not self.has_value:
             values += [None] * count
             return end
-        lead, width, view = self.value_at - self.start, self.value_end - self.value_at, memoryview(data)
-        single = end - count % _AT_ONCE * size
-        values += chain.from_iterable(_cutter(lead, width, size, _AT_ONCE).iter_unpack(view[self.end : single]))
-        values += chain.from_iterable(_cutter(lead, width, size, 1).iter_unpack(view[single:end]))
+        lead, width = self.value_at - self.start, self.value_end - self.value_at
+        rest = end - count % _AT_ONCE * size
+        if rest > self.end:
+            values += chain.from_iterable(_cutter(lead, width, size).iter_unpack(memoryview(data)[self.end : rest]))
+        values += [data[at : at + width] for at in range(rest + lead, end, size)]
         return end
 
 
 @lru_cache(maxsize=256)
-def _cutter(lead: int, width: int, size: int, count: int) -> Struct:
-    """Cuts the values out of records of one size."""
-    return Struct(f"{lead}x{width}s{size - lead - width}x" * count)
+def _cutter(lead: int, width: int, size: int) -> Struct:
+    """Cuts the values out of `_AT_ONCE` records of one size."""
+    return Struct(f"{lead}x{width}s{size - lead - width}x" * _AT_ONCE)
 
 
 def _place(data: bytes, start: int) -> _Place:
