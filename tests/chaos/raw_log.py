@@ -14,6 +14,7 @@ from typing import Any
 from crc32c import crc32c
 
 from octoloom.runtime.frames import split_address
+from octoloom.wire.framing import Piece
 from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka import cold
 from octoloom.wire.kafka.apis import Api
@@ -47,8 +48,8 @@ class Raw:
         self._socket.settimeout(PATIENCE_S)
         return sent
 
-    def say(self, api: int, version: int, body: Iterable[bytes | memoryview], correlation: int = 7) -> None:
-        self.send(ask.encode_frame(api, version, correlation, b"raw", body))
+    def say(self, api: int, version: int, body: Iterable[Piece], correlation: int = 7) -> None:
+        self.send(b"".join(ask.encode_frame(api, version, correlation, b"raw", body)))
 
     def hear(self) -> memoryview:
         """The next answer, from its correlation id on."""
@@ -63,7 +64,7 @@ class Raw:
             data += some
         return data
 
-    def ask(self, api: int, body: Iterable[bytes | memoryview]) -> memoryview:
+    def ask(self, api: int, body: Iterable[Piece]) -> memoryview:
         self.say(api, ask.ASKED[api], body)
         return self.hear()
 

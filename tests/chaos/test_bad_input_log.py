@@ -78,7 +78,7 @@ def test_damaged_requests(scene: Scene, door: str) -> None:
         ask.encode_frame(Api.INIT_PRODUCER_ID, 1, 1, b"raw", ask.encode_init_producer()),
     ]
     for _ in range(300):
-        damaged = bytearray(dice.choice(whole))
+        damaged = bytearray().join(dice.choice(whole))
         for _ in range(dice.randrange(1, 4)):
             damaged[dice.randrange(4, len(damaged))] = dice.randrange(256)
         with raw(scene.address(door)) as client:

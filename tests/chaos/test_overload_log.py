@@ -49,8 +49,8 @@ def test_who_never_reads_is_not_read_from(scene: Scene, door: str, client: Raw) 
         assert client.produce(TOPIC, batch(bytes(1_000_000))) == 0
     before = scene.size(door)
     fetch = ask.encode_fetch({(TOPIC, 0): ask.FetchFrom(0, -1, 1 << 23)}, 0, 1, 1 << 23)
-    fetch_frame = ask.encode_frame(Api.FETCH, 11, 1, b"raw", fetch)
-    metadata_frame = ask.encode_frame(Api.METADATA, 7, 1, b"raw", ask.encode_metadata(None))
+    fetch_frame = b"".join(ask.encode_frame(Api.FETCH, 11, 1, b"raw", fetch))
+    metadata_frame = b"".join(ask.encode_frame(Api.METADATA, 7, 1, b"raw", ask.encode_metadata(None)))
     frames = [metadata_frame] if door == "register" else [fetch_frame, metadata_frame]
     with contextlib.ExitStack() as stack:
         for frame in frames * 3:

@@ -18,6 +18,7 @@ from octoloom.runtime.broker import BrokerServer
 from octoloom.runtime.broker_settings import SYNC_OS, BrokerSettings
 from octoloom.runtime.frames import split_address
 from octoloom.runtime.register import RegisterServer
+from octoloom.wire.framing import Piece
 from octoloom.wire.kafka import client_messages as messages
 from octoloom.wire.kafka import cold
 from octoloom.wire.kafka.apis import Api
@@ -118,9 +119,9 @@ class Client:
         finally:
             writer.close()
 
-    def send(self, api: int, version: int, body: Iterable[bytes | memoryview]) -> int:
+    def send(self, api: int, version: int, body: Iterable[Piece]) -> int:
         self._correlation += 1
-        self.writer.write(messages.encode_frame(api, version, self._correlation, b"test", body))
+        self.writer.writelines(messages.encode_frame(api, version, self._correlation, b"test", body))
         return self._correlation
 
     async def receive(self) -> memoryview:
@@ -129,7 +130,7 @@ class Client:
             size = struct.unpack(">i", await self.reader.readexactly(4))[0]
             return memoryview(await self.reader.readexactly(size))
 
-    async def ask(self, api: int, body: Iterable[bytes | memoryview]) -> memoryview:
+    async def ask(self, api: int, body: Iterable[Piece]) -> memoryview:
         correlation = self.send(api, messages.ASKED[api], body)
         answer = await self.receive()
         assert struct.unpack_from(">i", answer)[0] == correlation

@@ -253,6 +253,66 @@ def test_half_a_request_that_does_not_get_on_ends_its_connection(monkeypatch: py
     uvloop.run(main())
 
 
+def test_of_a_large_request_large_parts_wake_the_broker() -> None:
+    body, part = random.Random(3).randbytes(1_000_000), 20_000
+
+    async def main() -> None:
+        async with connected() as (ears, connection, theirs):
+            reads = counted_reads(connection)
+            stream = framed(body) + framed(b"small")
+            for at in range(0, len(stream), part):
+                await asyncio.get_running_loop().sock_sendall(theirs, stream[at : at + part])
+                await asyncio.sleep(0.001)
+            await until(lambda: len(ears.heard) == 2)
+            assert ears.heard == [body, b"small"]
+            # 51 parts came one after the other. What lacks little is read as it comes.
+            assert len(reads) < 25
+
+    uvloop.run(main())
+
+
+def test_half_of_a_large_request_does_not_hide_its_end() -> None:
+    async def main() -> None:
+        async with connected() as (_, connection, theirs):
+            await asyncio.get_running_loop().sock_sendall(theirs, framed(bytes(FRAME_MAX))[:1000])
+            await until(lambda: connection._filled == 1000)
+            theirs.close()
+            await until(lambda: connection.closed)
+
+    uvloop.run(main())
+
+
+def test_a_large_request_that_comes_slowly_is_no_stalled_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_connection, "STALLS_MAX", 3)
+
+    async def main() -> None:
+        async with connected() as (_, connection, theirs):
+            stream = framed(bytes(FRAME_MAX))
+            for at in range(0, 10_000, 1000):
+                await asyncio.get_running_loop().sock_sendall(theirs, stream[at : at + 1000])
+                connection.rest()
+                await until(lambda at=at: connection._filled == at + 1000)  # type: ignore[misc]
+            assert not connection.closed
+
+    uvloop.run(main())
+
+
+def counted_reads(connection: Connection) -> list[int]:
+    """How much was there at each read, from now on."""
+    reads: list[int] = []
+    on_readable = connection._on_readable
+
+    def counted() -> None:
+        before = connection._filled
+        on_readable()
+        reads.append(connection._filled - before)
+
+    loop = connection._sockets.loop
+    loop.remove_reader(connection.fd)
+    loop.add_reader(connection.fd, counted)
+    return reads
+
+
 @pytest.mark.parametrize("length", [0, -1, -(2**31), FRAME_MAX + 1, 2**31 - 1])
 def test_a_length_that_cannot_be_ends_the_connection(length: int) -> None:
     async def main() -> None:
@@ -319,7 +379,7 @@ def test_too_many_unanswered_requests_are_not_read() -> None:
 
     async def main() -> None:
         async with connected(take) as (_, connection, theirs):
-            one = ask.encode_frame(Api.API_VERSIONS, 0, 1, b"x", ())
+            one = b"".join(ask.encode_frame(Api.API_VERSIONS, 0, 1, b"x", ()))
             sending = asyncio.create_task(asyncio.get_running_loop().sock_sendall(theirs, one * 3 * REQUESTS_MAX))
             await until(lambda: len(requests) == REQUESTS_MAX)
             await asyncio.sleep(0.02)
@@ -344,7 +404,7 @@ def test_too_many_unanswered_requests_are_not_read() -> None:
 
 def test_garbage_ends_its_own_connection_and_no_other(tmp_path: Path) -> None:
     dice = random.Random(3)
-    good = ask.encode_frame(Api.PRODUCE, 7, 1, b"x", ask.encode_produce("t", 0, batch(b"v"), -1, 1000))
+    good = b"".join(ask.encode_frame(Api.PRODUCE, 7, 1, b"x", ask.encode_produce("t", 0, batch(b"v"), -1, 1000)))
 
     async def main() -> None:
         settings = with_settings(request_bytes_max=FRAME_MAX)

@@ -31,7 +31,7 @@ class Line:
 
 def ask(dispatch: Dispatch, api: int, version: int) -> Line:
     line = Line()
-    dispatch.take(line, memoryview(encode_frame(api, version, 7, b"x", (bytes(4),)))[4:])  # type: ignore[arg-type]
+    dispatch.take(line, memoryview(b"".join(encode_frame(api, version, 7, b"x", (bytes(4),))))[4:])  # type: ignore[arg-type]
     return line
 
 

@@ -28,13 +28,25 @@ def run(request: pytest.FixtureRequest) -> Callable[[Story], None]:
     return runs
 
 
+class Counting(FramedConnection):
+    reads = 0
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.reads += 1
+        super().buffer_updated(nbytes)
+
+
 class Side:
     """One end, and all that happened to it."""
 
     def __init__(self, frame_max: int = 1 << 28) -> None:
         self.batches: list[list[bytes]] = []
         self.ends: list[Exception | None] = []
-        self.connection = FramedConnection(self._on_frames, self._on_closed, None, frame_max)
+        self.connection = Counting(self._on_frames, self._on_closed, None, frame_max)
+
+    @property
+    def reads(self) -> int:
+        return self.connection.reads
 
     def _on_frames(self, _connection: FramedConnection, frames: list[memoryview]) -> None:
         if any(bytes(body) == b"nonsense" for body in frames):
@@ -73,6 +85,42 @@ def test_what_is_sent_in_one_tick_arrives_together(run: Callable[[Story], None])
         assert ours.connection.buffered == 0
         ours.connection.close()
         await until(lambda: bool(theirs.ends and ours.ends))
+        server.close()
+
+    run(story)
+
+
+def test_a_frame_may_come_in_pieces(run: Callable[[Story], None]) -> None:
+    async def story() -> None:
+        ours, theirs, server = await pair()
+        large = bytes(range(256)) * 4000
+        for body in (b"small", large, b"", large[:100_000]):
+            ours.connection.send(
+                *(bytes([byte]) for byte in frame(body)[:4]), memoryview(body)[:3], bytearray(body[3:])
+            )
+        assert ours.connection.buffered == 4 * 4 + 5 + len(large) + 100_000
+        await until(lambda: len(theirs.bodies) == 4)
+        assert theirs.bodies == [b"small", large, b"", large[:100_000]]
+        server.close()
+
+    run(story)
+
+
+def test_of_a_large_frame_large_parts_wake_the_reader(run: Callable[[Story], None]) -> None:
+    async def story() -> None:
+        ours, theirs, server = await pair()
+        large, part = bytes(1_000_000), 20_000
+        stream = frame(large) + frame(b"small")
+        for at in range(0, len(stream), part):
+            ours.connection.send(stream[at : at + part])
+            await asyncio.sleep(0.001)
+        await until(lambda: len(theirs.bodies) == 2)
+        assert theirs.bodies == [large, b"small"]
+        # 51 parts came one after the other. What lacks little is read as it comes.
+        assert theirs.reads < 25
+        ours.connection.send(frame(large)[:100])
+        ours.connection.close()
+        await until(lambda: bool(theirs.ends))
         server.close()
 
     run(story)

@@ -3,7 +3,7 @@
 Coming in: bytes are received into a buffer and frames (four bytes of length, then the body) are handed over where they
 lie. What was handed over may still be needed until the broker's next turn, when it is written to the logs; `recycle` is
 called after that, and only then are these bytes used again. A request that is larger than the buffer makes the buffer
-grow, by a factor of what has arrived, never on the client's word.
+grow, by a factor of what has arrived, never on the client's word. Of a large one only large parts are worth waking for.
 
 Going out: answers leave in the order of the requests. They are pieces, bytes or slices of files, gathered until the
 end of a turn and sent with one call; slices are sent by the kernel, straight from the file. Who does not read his
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from octoloom.core.errors import ProtocolError
 from octoloom.runtime.broker_apis import Request
 from octoloom.runtime.broker_output import Output, Piece
+from octoloom.runtime.wakeups import Wakeups
 
 if TYPE_CHECKING:
     from octoloom.runtime.broker_sockets import Sockets
@@ -60,6 +61,7 @@ class Connection:
         "_sockets",
         "_stalls",
         "_view",
+        "_wakeups",
         "_wanted",
         "client_host",
         "closed",
@@ -89,6 +91,7 @@ class Connection:
         self._wanted = BUFFER_BYTES
         """How large the next buffer is to be."""
         self._stalls = 0
+        self._wakeups = Wakeups(sock)
         self._out = Output()
         self._is_reading = self._is_writing = False
         self._listen()
@@ -141,7 +144,7 @@ class Connection:
     def _hand_over(self) -> bool:
         """A frame that breaks the protocol ends this connection, and no other. True: there should be a turn."""
         view, at, filled = self._view, self._parsed, self._filled
-        wants_turn = False
+        wants_turn, lacking = False, 0
         try:
             while filled - at >= 4 and self._is_reading:
                 size = _LENGTH.unpack_from(view, at)[0]
@@ -149,6 +152,7 @@ class Connection:
                     raise ProtocolError("bad-length", f"a frame of {size} bytes")
                 end = at + 4 + size
                 if end > filled:
+                    lacking = end - filled
                     break
                 self._parsed = end
                 wants_turn |= self.take(self, view[at + 4 : end])
@@ -163,6 +167,7 @@ class Connection:
             self.close()
             self._sockets.on_broken(error)
             return True
+        self._wakeups.lacking(lacking)
         return wants_turn
 
     def _make_room(self) -> memoryview:
@@ -208,6 +213,8 @@ class Connection:
         self._wanted = BUFFER_BYTES
         self.release()
         if self._is_reading and self._filled > self._parsed:
+            # Who sends slowly is heard as well.
+            self._wakeups.lacking(0)
             self._stalls += 1
             if self._stalls >= STALLS_MAX:
                 self._sockets.on_fault(self, ProtocolError("stalled", "half a request, and no more of it for a minute"))

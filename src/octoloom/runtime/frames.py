@@ -11,7 +11,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from octoloom.core.errors import ProtocolError, UsageError
-from octoloom.wire.framing import FRAME_MAX, FrameReader
+from octoloom.runtime.wakeups import Wakeups
+from octoloom.wire.framing import FRAME_MAX, FrameReader, Piece
+
+JOIN_BYTES_MAX = 64 * 1024
+"""What leaves together is copied into one piece if it is no more than this."""
 
 OnFrames = Callable[["FramedConnection", list[memoryview]], None]
 OnOpened = Callable[["FramedConnection"], None]
@@ -34,7 +38,8 @@ class FramedConnection(asyncio.BufferedProtocol):
         self._reader = FrameReader(frame_max)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[bytes] = []
+        self._wakeups: Wakeups | None = None
+        self._waiting: list[Piece] = []
         self._waiting_bytes = 0
         self._error: Exception | None = None
         self.paused = False
@@ -53,18 +58,22 @@ class FramedConnection(asyncio.BufferedProtocol):
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "?"
 
-    def send(self, frame: bytes) -> None:
-        """Queues a frame, with its header, for the end of this tick. Said to a closed connection it is lost."""
+    def send(self, *frame: Piece) -> None:
+        """Queues a frame, with its header, for the end of this tick. Said to a closed connection it is lost.
+
+        It may come in pieces, which must not change until they have left.
+        """
         if self.closed:
             return
         if not self._waiting:
             self._loop.call_soon(self._flush)
-        self._waiting.append(frame)
-        self._waiting_bytes += len(frame)
+        self._waiting += frame
+        self._waiting_bytes += sum(map(len, frame))
 
     def send_now(self, frames: Sequence[bytes]) -> None:
         """Writes frames at once, not at the end of the tick: for who has long work to do before that."""
-        self._waiting.extend(frames)
+        self._waiting += frames
+        self._waiting_bytes += sum(map(len, frames))
         self._flush()
 
     def close(self) -> None:
@@ -92,9 +101,16 @@ class FramedConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _flush(self) -> None:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if waiting and self._transport is not None and not self.closed:
-            self._transport.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
+        waiting, self._waiting = self._waiting, []
+        size, self._waiting_bytes = self._waiting_bytes, 0
+        if not waiting or self._transport is None or self.closed:
+            return
+        if len(waiting) == 1:
+            self._transport.write(waiting[0])
+        elif size <= JOIN_BYTES_MAX:
+            self._transport.write(b"".join(waiting))
+        else:
+            self._transport.writelines(waiting)
 
     # What asyncio calls.
 
@@ -102,6 +118,7 @@ class FramedConnection(asyncio.BufferedProtocol):
         self._transport = transport  # type: ignore[assignment]  # a stream's transport, by create_connection's promise
         # Below its high-water mark uvloop keeps a write until the tick ends. What leaves here is a batch already.
         transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
+        self._wakeups = Wakeups(transport.get_extra_info("socket"))
         if self._on_opened is not None:
             self._on_opened(self)
 
@@ -113,6 +130,8 @@ class FramedConnection(asyncio.BufferedProtocol):
             return
         try:
             frames = self._reader.feed(nbytes)
+            if self._wakeups is not None:
+                self._wakeups.lacking(self._reader.lacking)
             if frames:
                 self._on_frames(self, frames)
         except ProtocolError as error:

@@ -17,6 +17,7 @@ from octoloom.core.errors import UsageError
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_cluster import QUESTIONS, LogCluster, by_leader
 from octoloom.runtime.log_errors import LogError, TimedOut, UnknownTopic, Unwanted, error_of
+from octoloom.wire.framing import Piece
 from octoloom.wire.kafka import client_messages as messages
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.batches import HEADER_SIZE, read_header
@@ -122,7 +123,7 @@ class LogClient:
         return await self.patiently(attempt, None)
 
     async def produce(
-        self, topic: str, partition: int, batch: bytes | memoryview, acks: int = -1, timeout_ms: int | None = None
+        self, topic: str, partition: int, batch: Piece, acks: int = -1, timeout_ms: int | None = None
     ) -> int:
         """Writes a batch and answers the offset of its first record; -1 if `acks` is 0, and nobody knows."""
         if len(batch) < HEADER_SIZE:
@@ -137,7 +138,7 @@ class LogClient:
         return await self.patiently(attempt, timeout_ms, repeatable=read_header(batch).producer_id >= 0)
 
     def try_produce(
-        self, place: TopicPartition, batch: bytes | memoryview, acks: int = -1, timeout_ms: int | None = None
+        self, place: TopicPartition, batch: Piece, acks: int = -1, timeout_ms: int | None = None
     ) -> asyncio.Future[Produced] | None:
         """Sends a batch once, at the end of this tick, to the leader that `reach` has found.
 

@@ -20,9 +20,10 @@ from typing import Any, TypeVar
 from octoloom.core.errors import ProtocolError
 from octoloom.runtime.frames import FramedConnection, split_address
 from octoloom.runtime.log_errors import LogError, TimedOut, Unreachable, Unwanted
+from octoloom.wire.framing import Piece
 from octoloom.wire.kafka import client_messages as messages
 from octoloom.wire.kafka.apis import Api, correlation_of
-from octoloom.wire.kafka.client_messages import ASKED, Piece
+from octoloom.wire.kafka.client_messages import ASKED
 
 T = TypeVar("T")
 Parse = Callable[[memoryview], T]
@@ -114,20 +115,22 @@ class LogConnection:
         """As `ask`, with a frame that `encode` makes of the correlation id and the client's name."""
         self._check(api, version)
         correlation = self._next()
-        return self._post(encode(correlation, self._client_id.decode()), correlation, parse, patience_s)
+        return self._post((encode(correlation, self._client_id.decode()),), correlation, parse, patience_s)
 
     def tell(self, api: int, body: Iterable[Piece]) -> None:
         """Sends a request that nobody answers."""
         frame = messages.encode_frame(api, ASKED[api], self._next(), self._client_id, body)
         if self._framed is None or self._framed.closed:
             raise self._lost()
-        self._framed.send(frame)
+        self._framed.send(*frame)
 
     def _next(self) -> int:
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         return self._correlation
 
-    def _post(self, frame: bytes, correlation: int, parse: Parse[T], patience_s: float) -> asyncio.Future[T]:
+    def _post(
+        self, frame: tuple[Piece, ...], correlation: int, parse: Parse[T], patience_s: float
+    ) -> asyncio.Future[T]:
         answer: asyncio.Future[T] = self._loop.create_future()
         if self._framed is None or self._framed.closed:
             answer.set_exception(self._lost())
@@ -135,7 +138,7 @@ class LogConnection:
             answer.set_exception(Unreachable(f"{OPEN_MAX} questions wait for {self.address} already: ask fewer"))
         else:
             self._open.append((correlation, answer, parse, self._loop.time() + patience_s))
-            self._framed.send(frame)
+            self._framed.send(*frame)
             if self._watch is None:
                 self._watch = self._loop.call_later(_LOOK_S, self._look)
         return answer

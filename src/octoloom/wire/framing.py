@@ -29,6 +29,9 @@ _GROWTH = 4
 
 _LENGTH = Struct(">I")
 
+Piece = bytes | bytearray | memoryview
+"""Of a frame that is sent."""
+
 
 def frame(body: bytes) -> bytes:
     """The body with its length in front."""
@@ -46,6 +49,8 @@ class FrameReader:
         self._spares: list[bytearray] = []
         self._start = self._end = 0
         """Where the bytes lie that wait for the rest of their frame."""
+        self.lacking = 0
+        """Bytes of that rest, as far as its length is known."""
         self._busy = FIRST_BYTES
 
     @property
@@ -88,9 +93,11 @@ class FrameReader:
         if end == len(view):
             self._busy = min(2 * max(len(view), FIRST_BYTES), BUSY_BYTES)
         bodies: list[memoryview] = []
+        self.lacking = 0
         while end - start >= HEADER_BYTES:
             needed = HEADER_BYTES + self._checked(_LENGTH.unpack_from(view, start)[0])
             if end - start < needed:
+                self.lacking = needed - (end - start)
                 break
             bodies.append(view[start + HEADER_BYTES : start + needed])
             start += needed

@@ -16,6 +16,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from octoloom.core.errors import ProtocolError
+from octoloom.wire.framing import Piece
 from octoloom.wire.kafka import client_messages as messages
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.client_messages import ASKED, FetchFrom
@@ -29,9 +30,9 @@ errors = st.sampled_from([0, 1, 3, 6, 19, 74])
 topic_partitions = st.tuples(names, partitions)
 
 
-def as_kio_reads(api: Api, body: tuple[bytes | memoryview, ...]) -> Any:
+def as_kio_reads(api: Api, body: tuple[Piece, ...]) -> Any:
     """The request in kio's eyes, with its header in front and nothing behind it."""
-    frame = messages.encode_frame(api, ASKED[api], 77, b"me", body)
+    frame = b"".join(messages.encode_frame(api, ASKED[api], 77, b"me", body))
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     request = getattr(load_payload_module(api, ASKED[api], EntityType.request), f"{pascal(api)}Request")
     header, size = entity_reader(request.__header_schema__)(frame, 4)

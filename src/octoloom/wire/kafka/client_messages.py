@@ -4,7 +4,7 @@ Each API is asked in one version, the newest with the classic form, which broker
 at the start of a connection whether this one does. One version is one flat function in each direction: no kio is
 needed to write to the log, and it starts in a blink. What is asked rarely goes through `cold` instead.
 
-A request is given as pieces, so that a record batch is copied once, into its frame.
+A request is made of pieces, so that a record batch is not copied into its frame.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from octoloom.wire.framing import Piece
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.primitives import CLASSIC, I16, I32, UNREADABLE, malformed
 
 T = TypeVar("T")
-Piece = bytes | memoryview
 TopicPartition = tuple[str, int]
 
 ASKED: dict[int, int] = {
@@ -108,11 +108,13 @@ class ListedOffset(NamedTuple):
     offset: int
 
 
-def encode_frame(api: int, version: int, correlation: int, client_id: bytes, body: Iterable[Piece]) -> bytes:
-    """A whole request, its length in front."""
+def encode_frame(
+    api: int, version: int, correlation: int, client_id: bytes, body: Iterable[Piece]
+) -> tuple[Piece, ...]:
+    """A whole request in pieces, its length in front."""
     pieces = (client_id, *body)
     size = _HEAD.size - 4 + sum(map(len, pieces))
-    return b"".join((_HEAD.pack(size, api, version, correlation, len(client_id)), *pieces))
+    return (_HEAD.pack(size, api, version, correlation, len(client_id)), *pieces)
 
 
 def read(parse: Callable[[memoryview, int], T], answer: memoryview) -> T:
@@ -185,7 +187,7 @@ def _parse_numbers(answer: memoryview, at: int) -> tuple[tuple[int, ...], int]:
 def encode_produce(topic: str, partition: int, batch: Piece, acks: int, timeout_ms: int) -> tuple[Piece, ...]:
     head = _ACKS_TIMEOUT.pack(-1, acks, timeout_ms)
     one, index, size = I32.pack(1), I32.pack(partition), I32.pack(len(batch))
-    return (head, one, CLASSIC.write_name(topic), one, index, size, batch)
+    return (b"".join((head, one, CLASSIC.write_name(topic), one, index, size)), batch)
 
 
 def parse_produce(answer: memoryview, at: int) -> Produced:
