@@ -44,7 +44,7 @@ def in_one_go(records: bytes, count: int) -> list[Value] | str:
 
 def one_by_one(records: bytes, count: int) -> list[Value] | str:
     try:
-        return [record.value for record in read_records(seal(records, count, NOW, NOW))]
+        return [record.value for record in read_records(seal([records], count, NOW, NOW))]
     except CorruptBatch:
         return "damaged"
 
@@ -146,3 +146,22 @@ def test_what_lies_behind_a_control_batch_is_for_the_next_fetch() -> None:
     assert read_fetched_values(buffer, 0) == ([b"v"] * 3, 3)
     assert read_fetched_values(buffer, 3) == ([b"v"] * 3, 7)
     assert read_fetched_values(control, 3) == ([], 4)
+
+
+def test_short_runs_cost_no_more_than_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as many records of runs that soon end take about twice as many looks, not four times."""
+    looked = Counter[int]()
+    alike = value_runs._Place.alike
+
+    def counted(place: Any, data: bytes, count: int) -> int:
+        looked[len(data)] += count
+        return alike(place, data, count)
+
+    monkeypatch.setattr(value_runs._Place, "alike", counted)
+    totals = []
+    for stretches in (100, 200):
+        found: list[Value] = [bytes(20 + stretch % 7) for stretch in range(stretches) for _ in range(12)]
+        payload = build_batch([Record(0, NOW, None, value) for value in found])[HEADER_SIZE:]
+        assert read_values(payload, len(found)) == found
+        totals.append(looked[len(payload)])
+    assert totals[1] < 3 * totals[0]

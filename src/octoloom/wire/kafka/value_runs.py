@@ -22,8 +22,9 @@ from octoloom.wire.kafka.records import CODEC_MASK, CONTROL, fetched_batches, re
 from octoloom.wire.kafka.value_batches import Value
 
 _RUN_MIN = 8
-"""Fewer are no run. So many are tried at first, and more with each success."""
-_RUN_GROWTH = 8
+"""Fewer are no run. So many are tried at first."""
+_RUN_GROWTH = 16
+"""So many times the last run are tried next: looking costs no more than in proportion to what was found."""
 _STROLL_MAX = 1024
 """Records that are read one by one at most until the next try; each failure doubles it."""
 _AT_ONCE = 64
@@ -38,10 +39,11 @@ def read_fetched_values(buffer: Buffer, offset: int) -> tuple[list[Value], int]:
     Values have offsets one after the other. Control batches hold none, so what lies behind one is for the next fetch.
     """
     values: list[Value] = []
+    run_max = _RUN_MIN
     for header, batch in fetched_batches(buffer, offset):
         if not header.attributes & CONTROL:
             records = decompress(header.attributes & CODEC_MASK, batch[HEADER_SIZE:])
-            found = read_values(records, header.count)
+            found, run_max = _read(records, header.count, run_max)
             values += found[offset - header.base_offset :] if header.base_offset < offset else found
         elif values:
             break
@@ -51,8 +53,13 @@ def read_fetched_values(buffer: Buffer, offset: int) -> tuple[list[Value], int]:
 
 def read_values(data: bytes, count: int) -> list[Value]:
     """The values of so many records, which are all of `data`."""
+    return _read(data, count, _RUN_MIN)[0]
+
+
+def _read(data: bytes, count: int, run_max: int) -> tuple[list[Value], int]:
+    """The values, and how long a run to try next: batches that follow one another are often alike."""
     values: list[Value] = []
-    position, run_max, stroll = 0, _RUN_MIN, 1
+    position, stroll = 0, 1
     try:
         while len(values) < count:
             place = _place(data, position)
@@ -61,7 +68,7 @@ def read_values(data: bytes, count: int) -> list[Value]:
             run = place.alike(data, min(count - len(values), run_max))
             if run:
                 position = place.take(data, run, values)
-                run_max, stroll = run_max * _RUN_GROWTH, 1
+                run_max, stroll = run * _RUN_GROWTH, 1
             else:
                 position = _stroll(data, position, min(count - len(values), stroll), values)
                 run_max, stroll = _RUN_MIN, min(2 * stroll, _STROLL_MAX)
@@ -70,7 +77,7 @@ def read_values(data: bytes, count: int) -> list[Value]:
     # Positions only grow, and the last of them is held against the end: nothing was read that is not there.
     if position != len(data):
         raise CorruptBatch(f"{len(data)} bytes of records end at {position}")
-    return values
+    return values, run_max
 
 
 class _Place(NamedTuple):
