@@ -70,6 +70,10 @@ class Load:
     def records_per_message(self) -> int:
         return BLOB_SIZE // (self.size + _LENGTH.size) if self.way == "blobs" else 1
 
+    def messages(self, count: int) -> list[bytes]:
+        """The next messages. What makes records is not what is measured; packing them into blobs is."""
+        return [self.record] * count if self.way != "blobs" else [self.message() for _ in range(count)]
+
     def message(self) -> bytes:
         """The next message; a blob is packed from its records each time."""
         if self.way != "blobs":

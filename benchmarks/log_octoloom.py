@@ -103,7 +103,9 @@ class Octoloom:
         meter.start()
         end = time.perf_counter() + load.seconds
         while time.perf_counter() < end:
-            sent += producer.produce_batch(topic, [{"value": load.message()} for _ in range(per_call)], partition=0)
+            sent += producer.produce_batch(
+                topic, [{"value": message} for message in load.messages(per_call)], partition=0
+            )
             while len(producer) > queued_max - per_call:
                 producer.poll(WAIT_S)
         self._flush(producer, failures)

@@ -56,7 +56,7 @@ class OwnClient:
             meter.start()
             end = time.perf_counter() + load.seconds
             while time.perf_counter() < end:
-                producer.send_many(topic, [load.message() for _ in range(per_call)], partition=0)
+                producer.send_many(topic, load.messages(per_call), partition=0)
                 sent += per_call
                 await producer.room()
                 await asyncio.sleep(0)

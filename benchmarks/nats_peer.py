@@ -36,6 +36,8 @@ INSTALL = "apt-get install nats-server"
 START_S_MAX = 60.0
 WINDOW = 1_000
 BLOBS_WINDOW = 64
+SENT_AT_ONCE = {"batched": 100, "blobs": 1, "single": 1}
+"""Sent before the clock is looked at again."""
 PULLED_BYTES = 8_000_000
 PULLED_MAX = 10_000
 UNLIMITED: dict[str, Any] = {"pending_msgs_limit": -1, "pending_bytes_limit": -1}
@@ -159,7 +161,8 @@ class Nats:
             meter.start()
             end = time.perf_counter() + load.seconds
             while time.perf_counter() < end:
-                await sender.send(load.message())
+                for message in load.messages(SENT_AT_ONCE[load.way]):
+                    await sender.send(message)
             await sender.until_acknowledged()
             meter.stop()
             return sender.sent - before

@@ -114,8 +114,8 @@ class Redis:
     # Runs.
 
     def produce(self, topic: str, load: Load, meter: Meter) -> int:
-        senders = [self._sender(topic, load.message, DEPTHS[load.way]) for _ in range(CONNECTIONS[load.way])]
-        self._sender(topic, lambda: load.record, 1)()
+        senders = [self._sender(topic, load, DEPTHS[load.way]) for _ in range(CONNECTIONS[load.way])]
+        self._sender(topic, Load(load.size, "single", 0), 1)()
         sent: list[int] = []
         failures: list[Exception] = []
         end = 0.0
@@ -139,7 +139,7 @@ class Redis:
             raise LogError(str(failures[0])) from failures[0]
         return sum(sent)
 
-    def _sender(self, topic: str, message: Callable[[], bytes], depth: int) -> Callable[[], int]:
+    def _sender(self, topic: str, load: Load, depth: int) -> Callable[[], int]:
         """Sends `depth` messages in one pipeline, and returns when all of them are where they should be."""
         pipeline = self._connect().pipeline(transaction=False)
         followers = self.setup.replicas - 1
@@ -147,8 +147,8 @@ class Redis:
         pipeline.execute()
 
         def send() -> int:
-            for _ in range(depth):
-                pipeline.xadd(topic, {VALUE: message()})
+            for message in load.messages(depth):
+                pipeline.xadd(topic, {VALUE: message})
             if followers:
                 pipeline.wait(followers, WAIT_MS)
             answers = pipeline.execute()
@@ -175,7 +175,7 @@ class Redis:
         return records
 
     def latencies(self, topic: str, record: bytes, count: int) -> list[float]:
-        send = self._sender(topic, lambda: record, 1)
+        send = self._sender(topic, Load(len(record), "single", 0), 1)
         send()
         found, pace = [], Pace()
         for _ in range(count):
