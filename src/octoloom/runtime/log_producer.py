@@ -30,7 +30,7 @@ from octoloom.runtime.log_writer import Entry, PartitionWriter, WriterSettings, 
 from octoloom.wire.kafka.compression import number_of
 from octoloom.wire.kafka.partitioner import partition_of
 from octoloom.wire.kafka.records import RECORD_OVERHEAD_MAX, RECORDS_MAX, Headers, Record, encoded_name
-from octoloom.wire.kafka.value_batches import VALUE_OVERHEAD_MAX, Run
+from octoloom.wire.kafka.value_batches import SIZES_DIFFER, VALUE_OVERHEAD_MAX, Run
 
 BATCH_BYTES_MAX = 512 * 1024
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
@@ -110,8 +110,7 @@ class Producer:
 
         The future gets (partition, offset) of the first. They fit into one batch: cut up what is larger.
         """
-        run = Run(int(time.time() * 1000) if timestamp is None else timestamp, values)
-        size = checked_run_size(run)
+        run, size = checked_run(int(time.time() * 1000) if timestamp is None else timestamp, values)
         if size > self._settings.batch_bytes_max:
             raise UsageError(
                 f"{len(values)} values take {size} bytes, and a batch has {self._settings.batch_bytes_max}: "
@@ -263,17 +262,20 @@ def checked_size(record: Record) -> int:
     return size
 
 
-def checked_run_size(run: Run) -> int:
-    """The same for a run of values."""
-    values, kinds = run.values, {*map(type, run.values)}
+def checked_run(timestamp: int, values: Sequence[bytes | None]) -> tuple[Run, int]:
+    """A run of values, and about as many bytes as it takes."""
+    count, kinds = len(values), list(map(type, values))
+    if not 0 < count <= RECORDS_MAX:
+        raise UsageError(f"{count} values are no batch: send 1 to {RECORDS_MAX}")
+    check_timestamp(timestamp)
+    if kinds.count(bytes) == count:
+        sizes = list(map(len, values))  # type: ignore[arg-type]  # none of them is None
+        size = sizes[0] if sizes.count(sizes[0]) == count else SIZES_DIFFER
+        return Run(timestamp, values, size), sum(sizes) + VALUE_OVERHEAD_MAX * count
     for kind in kinds:
         if not issubclass(kind, bytes | None):
             raise UsageError(f"values are bytes or None, not {kind.__name__}: encode them first")
-    if not 0 < len(values) <= RECORDS_MAX:
-        raise UsageError(f"{len(values)} values are no batch: send 1 to {RECORDS_MAX}")
-    check_timestamp(run.timestamp)
-    contents = values if type(None) not in kinds else filter(None, values)
-    return sum(map(len, contents)) + VALUE_OVERHEAD_MAX * len(values)  # type: ignore[arg-type]  # none of them is None
+    return Run(timestamp, values), sum(map(len, filter(None, values))) + VALUE_OVERHEAD_MAX * count
 
 
 def check_timestamp(timestamp: int) -> None:

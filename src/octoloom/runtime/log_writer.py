@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 @dataclass(slots=True, eq=False)
 class _Batch:
     entries: list[Entry]
-    wire: bytes = b""
+    wire: bytes | bytearray = b""
     answer: asyncio.Future[Produced] | None = None
     error: LogError | None = None
     ambiguous: bool = False
@@ -317,7 +317,7 @@ class PartitionWriter:
             self._settings.on_settled(entry)
 
 
-def _build(contents: list[Record | Run], **fields: Unpack[BatchFields]) -> bytes:
+def _build(contents: list[Record | Run], **fields: Unpack[BatchFields]) -> bytes | bytearray:
     """A batch of contents that are all of one kind."""
     if isinstance(contents[0], Run):
         return build_value_batch(cast(list[Run], contents), **fields)

@@ -42,6 +42,7 @@ CONTROL = 0x20
 _FRONT = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
 """The header up to the CRC, and what the CRC covers of it."""
+_NO_HEADER = bytes(HEADER_SIZE)
 _VARINT_BYTES_MAX = 10
 
 
@@ -70,24 +71,36 @@ def build_batch(records: Sequence[Record], **fields: Unpack[BatchFields]) -> byt
     """One batch of these records, in this order. Timestamps are the records' own."""
     timestamps = [record[1] for record in records]
     first, last = (timestamps[0], max(timestamps)) if timestamps else (-1, -1)
-    return seal(_encode(records, first), len(records), first, last, **fields)
+    return bytes(seal(_encode(records, first), len(records), first, last, **fields))
 
 
-def seal(payload: bytes, count: int, base_timestamp: int, max_timestamp: int, **fields: Unpack[BatchFields]) -> bytes:
-    """A batch of so many records, which are encoded already."""
+def seal(
+    pieces: list[bytes], count: int, base_timestamp: int, max_timestamp: int, **fields: Unpack[BatchFields]
+) -> bytearray:
+    """A batch of so many records, which are encoded already and are copied once."""
+    number = number_of(fields.get("codec", "none"))
+    if number:
+        pieces = [compress(number, b"".join(pieces))]
+    return seal_in_place(bytearray().join([_NO_HEADER, *pieces]), count, base_timestamp, max_timestamp, **fields)
+
+
+def seal_in_place(
+    batch: bytearray, count: int, base_timestamp: int, max_timestamp: int, **fields: Unpack[BatchFields]
+) -> bytearray:
+    """Writes the header of a batch whose records, compressed if they are to be, stand behind the room for it."""
     if not 0 < count <= RECORDS_MAX:
         raise UsageError(f"a batch has 1 to {RECORDS_MAX} records, not {count}: build several")
     number = number_of(fields.get("codec", "none"))
-    payload = compress(number, payload)
     producer = (fields.get(name, -1) for name in ("producer_id", "producer_epoch", "base_sequence"))
-    covered = _COVERED.pack(number, count - 1, base_timestamp, max_timestamp, *producer, count)
-    crc = crc32c(payload, crc32c(covered))
+    _COVERED.pack_into(batch, _FRONT.size, number, count - 1, base_timestamp, max_timestamp, *producer, count)
+    with memoryview(batch) as view:
+        crc = crc32c(view[_FRONT.size :])
     base_offset, leader_epoch = fields.get("base_offset", 0), fields.get("leader_epoch", -1)
-    front = _FRONT.pack(base_offset, HEADER_SIZE - 12 + len(payload), leader_epoch, MAGIC, crc)
-    return b"".join((front, covered, payload))
+    _FRONT.pack_into(batch, 0, base_offset, len(batch) - 12, leader_epoch, MAGIC, crc)
+    return batch
 
 
-def _encode(records: Sequence[Record], base_timestamp: int) -> bytes:
+def _encode(records: Sequence[Record], base_timestamp: int) -> list[bytes]:
     parts: list[bytes] = []
     append = parts.append
     for delta, (_, timestamp, key, value, headers) in enumerate(records):
@@ -104,7 +117,7 @@ def _encode(records: Sequence[Record], base_timestamp: int) -> bytes:
         )
         append(varint(len(body)))
         append(body)
-    return b"".join(parts)
+    return parts
 
 
 def _encode_headers(headers: Headers) -> bytes:

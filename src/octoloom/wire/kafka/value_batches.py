@@ -1,7 +1,13 @@
 """Batches of records that are nothing but a value, built without a step per record.
 
-Such records differ in little: their values, their sizes, and how far they are from the first. So a batch is joined
-from four columns, each of them made at once:
+Such records differ in little: their values, their sizes, and how far they are from the first. Where all values have
+one size, records of numbers that take as many bytes differ in nothing else but their number and their timestamp. So
+they are joined with what is alike between them, and the bytes of numbers and timestamps are laid over that, each in
+one step for all records:
+
+    header · [end of the record before, length, attributes, timestamp, number, null key, value's size] · value · [...
+
+Where sizes differ, a batch is joined from four columns, each of them made at once:
 
     the end of the record before, length, attributes, timestamp · number · null key, value's size · value
 
@@ -10,20 +16,25 @@ from four columns, each of them made at once:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import NamedTuple, Unpack
 
-from octoloom.wire.kafka.records import BatchFields, seal, varint
+from octoloom.wire.kafka.batches import HEADER_SIZE
+from octoloom.wire.kafka.records import BatchFields, seal, seal_in_place, varint
 
 Value = bytes | None
 
 VALUE_OVERHEAD_MAX = 24
 """A record of a value alone is at most this much larger than the value."""
+SIZES_DIFFER = -1
 _KEPT_MAX = 1 << 16
+"""Numbers up to here are kept as they are written."""
 _WIDTHS = (1 << 6, 1 << 13, 1 << 20)
 """Where the number of a record takes one byte more."""
+_APART_MAX = 1 << 6
+"""Timestamps that are less than this apart take one byte."""
 
 
 class Run(NamedTuple):
@@ -31,13 +42,65 @@ class Run(NamedTuple):
 
     timestamp: int
     values: Sequence[Value]
+    size: int = SIZES_DIFFER
+    """Of each of them, if it is known to be the same for all."""
 
 
-def build_value_batch(runs: Sequence[Run], **fields: Unpack[BatchFields]) -> bytes:
+def build_value_batch(runs: Sequence[Run], **fields: Unpack[BatchFields]) -> bytearray:
     """One batch of all these values, in this order, without keys."""
-    ends = list(accumulate(len(run.values) for run in runs))
-    count = ends[-1] if ends else 0
+    count = sum(len(run.values) for run in runs)
     first, last = (runs[0].timestamp, max(run.timestamp for run in runs)) if runs else (-1, -1)
+    is_alike = (
+        0 < count <= _KEPT_MAX
+        and fields.get("codec", "none") == "none"
+        and {run.size for run in runs} == {runs[0].size}
+        and runs[0].size != SIZES_DIFFER
+        and all(0 <= run.timestamp - first < _APART_MAX for run in runs)
+    )
+    if is_alike:
+        return seal_in_place(_alike(runs, count), count, first, last, **fields)
+    return seal(_pieces(runs, first), count, first, last, **fields)
+
+
+# Values of one size.
+
+
+def _alike(runs: Sequence[Run], count: int) -> bytearray:
+    """A batch without its header."""
+    values: list[bytes] = list(chain.from_iterable(run.values for run in runs))  # type: ignore[misc]  # none is None
+    values[-1] += b"\x00"
+    # What stands between two records begins with the end of the first. Before the first that is the header's last byte.
+    batch = bytearray(HEADER_SIZE - 1)
+    size = runs[0].size
+    apart = b"".join([varint(run.timestamp - runs[0].timestamp) * len(run.values) for run in runs])
+    for width, (start, stop) in enumerate(_spans(0, count), 1):
+        front, back = _around(size, 1 + width)
+        between = b"".join((front, bytes(1 + width), back))
+        stamp_at, stride = len(batch) + len(front), len(between) + size
+        batch = bytearray(between).join([batch, *values[start:stop]])
+        for at, column in enumerate([apart[start:stop], *_number_columns(width, start, stop)], stamp_at):
+            batch[at : at + (stop - start - 1) * stride + 1 : stride] = column
+    return batch
+
+
+def _number_columns(width: int, start: int, stop: int) -> Iterator[bytes]:
+    """The first bytes of these numbers, all of which take `width` bytes, then their second bytes, and so on."""
+    begin = _WIDTHS[width - 2] if width > 1 else 0
+    return (column[start - begin : stop - begin] for column in _kept_columns(width))
+
+
+@lru_cache(maxsize=len(_WIDTHS))
+def _kept_columns(width: int) -> tuple[bytes, ...]:
+    begin = _WIDTHS[width - 2] if width > 1 else 0
+    numbers = b"".join(_numbers(begin, min(_WIDTHS[width - 1], _KEPT_MAX)))
+    return tuple(numbers[place::width] for place in range(width))
+
+
+# Values of all sizes.
+
+
+def _pieces(runs: Sequence[Run], first: int) -> list[bytes]:
+    ends = list(accumulate(len(run.values) for run in runs))
     pieces: list[bytes] = []
     for run, end in zip(runs, ends, strict=True):
         begin = end - len(run.values)
@@ -47,7 +110,7 @@ def build_value_batch(runs: Sequence[Run], **fields: Unpack[BatchFields]) -> byt
         # Every record ends with the byte that the next one's first piece begins with.
         pieces[0] = pieces[0][1:]
         pieces.append(b"\x00")
-    return seal(b"".join(pieces), count, first, last, **fields)
+    return pieces
 
 
 def _spans(begin: int, end: int) -> Iterable[tuple[int, int]]:
@@ -65,16 +128,11 @@ def _columns(values: Sequence[Value], apart: bytes, start: int) -> list[bytes]:
     numbers = _numbers(start, start + count)
     taken = len(apart) + len(numbers[0])
     contents, sizes = _measured(values)
+    around = [_around(size, taken) for size in sizes]
     pieces: list[bytes] = [b""] * (4 * count)
-    if sizes.count(sizes[0]) == count:
-        front, back = _around(sizes[0], taken)
-        pieces[0::4] = [front + apart] * count
-        pieces[2::4] = [back] * count
-    else:
-        around = [_around(size, taken) for size in sizes]
-        pieces[0::4] = [front + apart for front, _ in around]
-        pieces[2::4] = [back for _, back in around]
+    pieces[0::4] = [front + apart for front, _ in around]
     pieces[1::4] = numbers
+    pieces[2::4] = [back for _, back in around]
     pieces[3::4] = contents
     return pieces
 
