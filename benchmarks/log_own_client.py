@@ -19,13 +19,12 @@ from log_case import SINGLE_WINDOW, Load, Meter, Pace, Setup
 from log_figures import OWN
 from log_octoloom import QUEUED_BYTES_MAX, Octoloom
 from octoloom import LogClient, Producer, ValueConsumer
+from octoloom.runtime.log_producer import BATCH_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-BATCH_BYTES_MAX = 1_000_000
 BYTES_PER_CALL = 64_000
-FETCH_BYTES_MAX = 4 * 1024 * 1024
 
 
 class OwnClient:
@@ -101,9 +100,7 @@ class OwnClient:
             await client.bounds([place])
             meter.start()
             # The first record was for the connection and is not counted.
-            until = {place: messages + 1}
-            consumer = ValueConsumer(client, {place: 1}, until=until, partition_bytes_max=FETCH_BYTES_MAX)
-            async with consumer:
+            async with ValueConsumer(client, {place: 1}, until={place: messages + 1}) as consumer:
                 async for _, _, _, values in consumer:
                     records += load.look_at(values)  # type: ignore[arg-type]  # no value was sent that is null
                 meter.stop()

@@ -20,8 +20,9 @@ from rich.table import Table
 
 from log_case import Load, Meter, Setup
 from log_octoloom import Octoloom
-from log_own_client import FETCH_BYTES_MAX, OwnClient
+from log_own_client import OwnClient
 from log_raw import HEADER, READ, Raw, expect, received
+from octoloom.runtime.log_consumer import PARTITION_BYTES_MAX
 
 SIZES = (100, 1_000)
 AT_ONCE = 64
@@ -33,7 +34,7 @@ class Cut(Raw):
 
     def consume(self, topic: str, load: Load, messages: int, meter: Meter) -> int:
         many, single = Struct(f"{load.size}s" * AT_ONCE), Struct(f"{load.size}s")
-        buffer = memoryview(bytearray(FETCH_BYTES_MAX // many.size * many.size))
+        buffer = memoryview(bytearray(PARTITION_BYTES_MAX // many.size * many.size))
         records = 0
         with self._connect() as connection:
             meter.start()
