@@ -27,8 +27,8 @@ _RUN_GROWTH = 16
 """So many times the last run are tried next: looking costs no more than in proportion to what was found."""
 _STROLL_MAX = 1024
 """Records that are read one by one at most until the next try; each failure doubles it."""
-_AT_ONCE = 64
-"""Values of a run that are cut out in one step."""
+_AT_ONCE = (64, 8)
+"""Values of a run that are cut out in one step, as long as there are so many."""
 _NULL = 0x01
 _FLIPPED = bytes(byte ^ 0x80 for byte in range(256))
 
@@ -123,22 +123,25 @@ class _Place(NamedTuple):
 
     def take(self, data: bytes, count: int, values: list[Value]) -> int:
         """Adds the values of the next `count` records, which lie as this one does; answers where they end."""
-        size, end = self.end - self.start, self.end + (self.end - self.start) * count
+        size, at = self.end - self.start, self.end
+        end = at + size * count
         if not self.has_value:
             values += [None] * count
             return end
-        lead, width = self.value_at - self.start, self.value_end - self.value_at
-        rest = end - count % _AT_ONCE * size
-        if rest > self.end:
-            values += chain.from_iterable(_cutter(lead, width, size).iter_unpack(memoryview(data)[self.end : rest]))
-        values += [data[at : at + width] for at in range(rest + lead, end, size)]
+        lead, width, view = self.value_at - self.start, self.value_end - self.value_at, memoryview(data)
+        for many in _AT_ONCE:
+            stop = end - (end - at) // size % many * size
+            if stop > at:
+                values += chain.from_iterable(_cutter(lead, width, size, many).iter_unpack(view[at:stop]))
+                at = stop
+        values += [data[place : place + width] for place in range(at + lead, end, size)]
         return end
 
 
-@lru_cache(maxsize=256)
-def _cutter(lead: int, width: int, size: int) -> Struct:
-    """Cuts the values out of `_AT_ONCE` records of one size."""
-    return Struct(f"{lead}x{width}s{size - lead - width}x" * _AT_ONCE)
+@lru_cache(maxsize=512)
+def _cutter(lead: int, width: int, size: int, many: int) -> Struct:
+    """Cuts the values out of so many records of one size."""
+    return Struct(f"{lead}x{width}s{size - lead - width}x" * many)
 
 
 def _place(data: bytes, start: int) -> _Place:
