@@ -36,12 +36,13 @@ from log_figures import LATENCY, NATS, OURS, RAW, REDIS, Figure, Figures, consum
 from log_octoloom import Octoloom
 from log_own_client import OwnClient
 from log_raw import Raw
+from memory import Memory
 from printed_tables import show
 
 SIZES = (100, 1_000)
 SYNCS: tuple[Sync, ...] = ("os", "always")
-ROUNDS = 3
-SECONDS = 0.6
+ROUNDS = 5
+SECONDS = 0.4
 QUICK_SECONDS = 0.25
 PEERS = {NATS: nats_peer, REDIS: redis_peer}
 
@@ -99,6 +100,7 @@ class Runs:
         self._say = say
         self._found: dict[tuple[str, Setup], list[tuple[float, Measured]]] = {}
         self._topics = 0
+        self._memory = Memory()
 
     def round(self, logs: list[LogUnderTest], number: int) -> None:
         shift = number * len(logs) // self._plan.rounds
@@ -114,11 +116,12 @@ class Runs:
         """A log that fails is named, and does not take the others down."""
         self._topics += 1
         topic = f"t{self._topics}"
-        # What the last run left in the operating system's hands would be written during this one.
-        os.sync()
         gc.collect()
         try:
             log.make(topic)
+            self._memory.hold()
+            bring_to_rest()
+            self._memory.let_go()
             work(log, topic, *arguments)
             log.drop(topic)
         except Exception as error:
@@ -132,6 +135,7 @@ class Runs:
         self._keep(produce_case(size, way), log.setup, meter.measured(messages * load.records_per_message))
         if way == "single":
             return
+        bring_to_rest()
         meter = Meter(log.pids)
         records = log.consume(topic, load, messages, meter)
         self._keep(consume_case(size, way), log.setup, meter.measured(records))
@@ -165,6 +169,11 @@ class Runs:
                 for (case, setup), runs in self._found.items()
             ]
         )
+
+
+def bring_to_rest() -> None:
+    """What the last run left in the operating system's hands would be written during the next one."""
+    os.sync()
 
 
 def machine(folder: Path, peers: list[str]) -> dict[str, str]:

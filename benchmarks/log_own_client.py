@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from log_case import SINGLE_WINDOW, Load, Meter, Pace, Setup
+from log_case import SINGLE_WINDOW, Load, LogError, Meter, Pace, Setup
 from log_figures import OWN
 from log_octoloom import QUEUED_BYTES_MAX, Octoloom
 from octoloom import LogClient, Producer, ValueConsumer
@@ -50,18 +50,20 @@ class OwnClient:
 
     async def _send_lists(self, topic: str, load: Load, meter: Meter) -> int:
         per_call = max(BYTES_PER_CALL // len(load.message()), 1)
-        sent = 0
+        written: list[asyncio.Future[tuple[int, int]]] = []
         async with self._producer(topic, load.record, BATCH_BYTES_MAX) as producer:
             meter.start()
             end = time.perf_counter() + load.seconds
             while time.perf_counter() < end:
-                producer.send_many(topic, load.messages(per_call), partition=0)
-                sent += per_call
+                written.append(producer.send_many(topic, load.messages(per_call), partition=0))
                 await producer.room()
                 await asyncio.sleep(0)
             await producer.flush()
             meter.stop()
-        return sent
+        places = [each.result() for each in written]
+        if places != [(0, 1 + number * per_call) for number in range(len(places))]:
+            raise LogError("the records are not where they should be, one after the other")
+        return len(places) * per_call
 
     async def _send_singly(self, topic: str, load: Load, meter: Meter) -> int:
         sent = 0

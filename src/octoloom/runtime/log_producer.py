@@ -32,7 +32,8 @@ from octoloom.wire.kafka.partitioner import partition_of
 from octoloom.wire.kafka.records import RECORD_OVERHEAD_MAX, RECORDS_MAX, Headers, Record, encoded_name
 from octoloom.wire.kafka.value_batches import SIZES_DIFFER, VALUE_OVERHEAD_MAX, Run
 
-BATCH_BYTES_MAX = 512 * 1024
+BATCH_BYTES_MAX = 768 * 1024
+"""Large enough for a broker's work per batch not to matter, and a fetch of a megabyte brings one whole."""
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
 IN_FLIGHT_MAX = 5
 """Brokers remember the last five batches of a producer; more in flight could not be told from duplicates."""
