@@ -271,8 +271,9 @@ def checked_run(timestamp: int, values: Sequence[bytes | None]) -> tuple[Run, in
     check_timestamp(timestamp)
     if kinds.count(bytes) == count:
         sizes = list(map(len, values))  # type: ignore[arg-type]  # none of them is None
-        size = sizes[0] if sizes.count(sizes[0]) == count else SIZES_DIFFER
-        return Run(timestamp, values, size), sum(sizes) + VALUE_OVERHEAD_MAX * count
+        is_one_size = sizes.count(sizes[0]) == count
+        total = sizes[0] * count if is_one_size else sum(sizes)
+        return Run(timestamp, values, sizes[0] if is_one_size else SIZES_DIFFER), total + VALUE_OVERHEAD_MAX * count
     for kind in kinds:
         if not issubclass(kind, bytes | None):
             raise UsageError(f"values are bytes or None, not {kind.__name__}: encode them first")
