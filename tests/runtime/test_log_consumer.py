@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from octoloom.runtime import log_consumer
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.frames import FramedConnection
-from octoloom.runtime.log_client import LogClient
+from octoloom.runtime.log_client import FetchAnswer, LogClient
 from octoloom.runtime.log_consumer import Consumer, Last, Start, Timestamp, ValueConsumer, resolve
 from octoloom.runtime.log_errors import Damaged, OutOfRange, UnknownTopic, Unreachable
 from octoloom.wire.kafka.apis import Api
-from octoloom.wire.kafka.client_messages import FetchedPartition
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, build_batch
 from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
@@ -321,9 +320,9 @@ def test_an_answer_that_nobody_asked_for_is_passed_over() -> None:
             async with Consumer(client, {("t", 0): 0}, until={("t", 0): 3}) as consumer:
                 fetch_from = client.fetch_from
 
-                async def talkative(*asked: Any) -> list[FetchedPartition]:
-                    found = await fetch_from(*asked)
-                    return [found[0]._replace(topic="other"), *found]
+                async def talkative(*asked: Any) -> FetchAnswer:
+                    error, found = await fetch_from(*asked)
+                    return error, [found[0]._replace(topic="other"), *found]
 
                 client.fetch_from = talkative  # type: ignore[assignment]
                 assert [(topic, len(records)) async for topic, _, records in consumer] == [("t", 3)]

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 from octoloom.core.errors import UsageError
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_cluster import QUESTIONS, LogCluster, by_leader
+from octoloom.runtime.log_connection import LogConnection
 from octoloom.runtime.log_errors import LogError, TimedOut, UnknownTopic, Unwanted, error_of
 from octoloom.wire.framing import Piece
 from octoloom.wire.kafka import client_messages as messages
@@ -46,6 +47,10 @@ FETCH_WAIT_MS = 500
 
 PRODUCE = "produce"
 FETCH = "fetch"
+
+
+FetchAnswer = tuple[int, list[FetchedPartition]]
+"""(error of the whole, results)"""
 
 
 class Fetched(NamedTuple):
@@ -176,7 +181,9 @@ class LogClient:
         async def attempt(stale: int | None) -> Fetched:
             leader = await self.reach(place, lane, stale)
             wanted = {place: FetchFrom(offset, leader.epoch, bytes_max)}
-            answer = await self.fetch_from(leader.leader, wanted, wait_ms, bytes_max, lane)
+            error, answer = await self.fetch_from(leader.leader, wanted, wait_ms, bytes_max, lane)
+            if error:
+                raise error_of(error, f"a fetch from broker {leader.leader}")
             found = next((one for one in answer if (one.topic, one.partition) == place), None)
             if found is None:
                 raise left_out(place)
@@ -188,14 +195,20 @@ class LogClient:
 
     async def fetch_from(
         self, broker: int, wanted: Mapping[TopicPartition, FetchFrom], wait_ms: int, bytes_max: int, lane: str
-    ) -> list[FetchedPartition]:
-        """One fetch from one broker, tried once. Each partition has an error code of its own."""
-        connection = await self.cluster.connect_to(broker, lane)
-        body = messages.encode_fetch(wanted, wait_ms, 1, bytes_max)
-        error, found = await connection.ask(Api.FETCH, body, messages.parse_fetch, patience_s=wait_ms / 1000)
-        if error:
-            raise error_of(error, f"a fetch from broker {broker}")
-        return found
+    ) -> FetchAnswer:
+        """One fetch from one broker, tried once. The whole has an error code, and each partition one of its own."""
+        return await ask_to_fetch(await self.cluster.connect_to(broker, lane), wanted, wait_ms, bytes_max)
+
+    def try_fetch(
+        self, broker: int, wanted: Mapping[TopicPartition, FetchFrom], wait_ms: int, bytes_max: int, lane: str
+    ) -> asyncio.Future[FetchAnswer] | None:
+        """The same, sent at once to a broker that this lane is connected to; None if it is not."""
+        connection = self.cluster.connected(broker, lane)
+        if connection is None:
+            return None
+        answer = ask_to_fetch(connection, wanted, wait_ms, bytes_max)
+        connection.flush()
+        return answer
 
     async def list_offsets(
         self, wanted: Mapping[TopicPartition, int], timeout_ms: int | None = None
@@ -282,6 +295,13 @@ class LogClient:
             final = last or TimedOut(f"no answer came within {timeout_s:g} s: see `octoloom topic describe`")
             final.ambiguous = True
             raise final from None
+
+
+def ask_to_fetch(
+    connection: LogConnection, wanted: Mapping[TopicPartition, FetchFrom], wait_ms: int, bytes_max: int
+) -> asyncio.Future[FetchAnswer]:
+    body = messages.encode_fetch(wanted, wait_ms, 1, bytes_max)
+    return connection.ask(Api.FETCH, body, messages.parse_fetch, patience_s=wait_ms / 1000)
 
 
 def offset_of(place: TopicPartition, produced: Produced) -> int:

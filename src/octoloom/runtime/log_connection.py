@@ -124,6 +124,11 @@ class LogConnection:
             raise self._lost()
         self._framed.send(*frame)
 
+    def flush(self) -> None:
+        """Sends now what was asked in this tick: for who has long work to do before its end."""
+        if self._framed is not None:
+            self._framed.send_now(())
+
     def _next(self) -> int:
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         return self._correlation

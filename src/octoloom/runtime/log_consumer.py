@@ -21,10 +21,10 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Generic, Literal, NamedTuple, Self, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 from octoloom.runtime.backoff import Backoff
-from octoloom.runtime.log_client import FETCH, UNKNOWN_S, LogClient
+from octoloom.runtime.log_client import FETCH, UNKNOWN_S, FetchAnswer, LogClient
 from octoloom.runtime.log_errors import Damaged, LogError, UnknownTopic, error_of
 from octoloom.wire.kafka.batches import CorruptBatch
 from octoloom.wire.kafka.client_messages import EARLIEST, LATEST, FetchedPartition, FetchFrom, TopicPartition
@@ -105,7 +105,7 @@ class Reader(ABC, Generic[T]):
         self._wait_ms = wait_ms
         self._partition_bytes_max = partition_bytes_max
         self._lane = f"{FETCH}-{next(self._lanes)}"
-        self._flights: dict[int, asyncio.Task[list[FetchedPartition]]] = {}
+        self._flights: dict[int, asyncio.Future[FetchAnswer]] = {}
         self._asked: dict[int, dict[TopicPartition, FetchFrom]] = {}
         self._landed: deque[FetchedPartition] = deque()
         """Answers that are not read yet."""
@@ -113,6 +113,7 @@ class Reader(ABC, Generic[T]):
         """From where to ask next: behind what has landed."""
         self._troubled: set[TopicPartition] = set()
         self._repair: asyncio.Task[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
         self._backoff = Backoff()
         self._begun = False
         self._unknown_since: dict[TopicPartition, float] = {}
@@ -143,24 +144,32 @@ class Reader(ABC, Generic[T]):
                 if delivery is not None:
                     return delivery
             self._launch()
-            waiting = [*self._flights.values(), *([self._repair] if self._repair is not None else [])]
-            if not waiting:
+            if not self._flights and self._repair is None:
                 await self.close()
                 raise StopAsyncIteration
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            await self._until_one_is_done()
             self._land()
-            # The next poll is on its way while what the last one brought is read, and the caller works on it: one turn
-            # of the loop starts it, another one sends it.
+            # The next poll is on its way while what the last one brought is read, and the caller works on it.
             self._launch()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+
+    async def _until_one_is_done(self) -> None:
+        if not any(waiting.done() for waiting in self._waiting()):
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def _waiting(self) -> list[asyncio.Future[Any]]:
+        return [*self._flights.values(), *([self._repair] if self._repair is not None else [])]
+
+    def _on_done(self, _: asyncio.Future[Any]) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def close(self) -> None:
         """Ends the polls. What they brought already can still be taken."""
-        tasks = [*self._flights.values(), *([self._repair] if self._repair is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        waiting = self._waiting()
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
         self._flights.clear()
         self._client.cluster.hang_up(self._lane)
 
@@ -182,9 +191,12 @@ class Reader(ABC, Generic[T]):
                 fetch = FetchFrom(self._next[place], leader.epoch, self._partition_bytes_max)
                 wanted.setdefault(leader.leader, {})[place] = fetch
         for broker, fetches in wanted.items():
-            fetching = self._client.fetch_from(broker, fetches, self._wait_ms, FETCH_BYTES_MAX, self._lane)
-            self._flights[broker] = asyncio.get_running_loop().create_task(fetching)
-            self._asked[broker] = fetches
+            how = (broker, fetches, self._wait_ms, FETCH_BYTES_MAX, self._lane)
+            flight = self._client.try_fetch(*how)
+            if flight is None:
+                flight = asyncio.get_running_loop().create_task(self._client.fetch_from(*how))
+            flight.add_done_callback(self._on_done)
+            self._flights[broker], self._asked[broker] = flight, fetches
 
     def _land(self) -> None:
         """Takes the answers that are here, and sees how far they reach."""
@@ -196,13 +208,21 @@ class Reader(ABC, Generic[T]):
             elif error is not None:
                 raise error
             else:
-                for found in flight.result():
-                    fetch = asked.get((found.topic, found.partition))
-                    if fetch is not None:
-                        self._on_fetched(found, fetch.offset)
+                self._on_answer(broker, asked, *flight.result())
         if self._repair is not None and self._repair.done():
             self._repair = None
             self._troubled.clear()
+
+    def _on_answer(
+        self, broker: int, asked: dict[TopicPartition, FetchFrom], error: int, answer: list[FetchedPartition]
+    ) -> None:
+        if error:
+            self._on_trouble(asked, error_of(error, f"a fetch from broker {broker}"))
+            return
+        for found in answer:
+            fetch = asked.get((found.topic, found.partition))
+            if fetch is not None:
+                self._on_fetched(found, fetch.offset)
 
     def _on_fetched(self, found: FetchedPartition, offset: int) -> None:
         place = found.topic, found.partition
@@ -248,6 +268,7 @@ class Reader(ABC, Generic[T]):
                 raise error
         if self._repair is None:
             self._repair = loop.create_task(self._ask_again(self._client.cluster.revision))
+            self._repair.add_done_callback(self._on_done)
 
     async def _ask_again(self, seen: int) -> None:
         await asyncio.sleep(self._backoff.next_s())
