@@ -115,6 +115,21 @@ def test_many_values_are_one_batch_and_gather_with_others() -> None:
     uvloop.run(main())
 
 
+def test_many_values_are_those_that_were_given() -> None:
+    """Whatever becomes of the list afterwards."""
+
+    async def main() -> None:
+        async with tiny_log() as log, LogClient(log.bootstrap) as client, Producer(client) as producer:
+            some: list[bytes | None] = [b"one", b"two", b"six"]
+            written = producer.send_many("t", some)
+            some[1] = b"a longer one"
+            some.append(None)
+            assert await written == (0, 0)
+            assert values(log) == [b"one", b"two", b"six"]
+
+    uvloop.run(main())
+
+
 def test_many_values_find_a_place_by_themselves() -> None:
     async def main() -> None:
         async with tiny_log(partitions=3) as log, LogClient(log.bootstrap) as client, Producer(client) as producer:

@@ -263,8 +263,10 @@ def checked_size(record: Record) -> int:
     return size
 
 
-def checked_run(timestamp: int, values: Sequence[bytes | None]) -> tuple[Run, int]:
+def checked_run(timestamp: int, given: Sequence[bytes | None]) -> tuple[Run, int]:
     """A run of values, and about as many bytes as it takes."""
+    # It is written later, and its caller may do with the list as he likes.
+    values = tuple(given)
     count, kinds = len(values), list(map(type, values))
     if not 0 < count <= RECORDS_MAX:
         raise UsageError(f"{count} values are no batch: send 1 to {RECORDS_MAX}")

@@ -159,8 +159,9 @@ def test_short_runs_cost_no_more_than_their_length(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(value_runs._Place, "alike", counted)
     totals = []
-    for stretches in (100, 200):
-        found: list[Value] = [bytes(20 + stretch % 7) for stretch in range(stretches) for _ in range(12)]
+    for stretches in (500, 1000):
+        # One is looked at, and the others are just a run: each success might make the next look longer.
+        found: list[Value] = [bytes(20 + stretch % 7) for stretch in range(stretches) for _ in range(9)]
         payload = build_batch([Record(0, NOW, None, value) for value in found])[HEADER_SIZE:]
         assert read_values(payload, len(found)) == found
         totals.append(looked[len(payload)])
