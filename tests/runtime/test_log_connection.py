@@ -127,10 +127,11 @@ def test_nobody_there_is_said() -> None:
     ],
 )
 def test_what_is_no_broker_is_found_out(says: bytes, error: type[Exception], text: str) -> None:
-    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(says)
         with contextlib.suppress(ConnectionError):
             await writer.drain()
+            await reader.read()
 
     async def main() -> None:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
