@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import random
 import signal
 import socket
 import subprocess
@@ -13,6 +15,8 @@ from octoloom.runtime.processes import parse_ready
 
 HOST = "127.0.0.1"
 STOP_S_MAX = 10.0
+PORTS = range(20_000, 32_000)
+"""Below those that Linux gives to whoever connects, or listens on any port."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -69,9 +73,11 @@ def _end_with_driver() -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now. All are held until all are known, so they differ."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Ports that nobody uses now. The system gives none of these to others who ask for any, so they stay free."""
+    ports: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with contextlib.suppress(OSError), socket.create_server((HOST, port)):
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise StartError(f"{count} ports from {PORTS.start} to {PORTS.stop - 1} are not free: end what listens there")
