@@ -22,6 +22,7 @@ from octoloom.runtime.device import Device
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_consumer import Consumer
 from octoloom.runtime.plan import Plan
+from octoloom.runtime.process_logs import LOG_BYTES_MAX
 from octoloom.runtime.processes import Child
 from octoloom.runtime.services import Kept
 from octoloom.runtime.supervisor import Cluster, _free_name
@@ -31,10 +32,24 @@ PATIENCE_S = 60.0
 APP = "octoloom.arena:app"
 
 
-def plan(data: Path, **settings: Any) -> Plan:
+CHATTY = """
+from octoloom import App
+
+print("this app is read")
+app = App("chatty", state={"count": 0})
+
+
+@app.on("add")
+def add(state, event):
+    state["count"] += 1
+    print("added", state["count"], "x" * 10_000)
+"""
+
+
+def plan(data: Path, app: str = APP, **settings: Any) -> Plan:
     """Without brokers, where a test does not ask for them."""
     ports = {"register_port": 0, "device_port": 0, "broker_port": 0}
-    return Plan(data, APP, **{"replicas": 2, "brokers": 0, **ports, **settings})
+    return Plan(data, app, **{"replicas": 2, "brokers": 0, **ports, **settings})
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -79,6 +94,47 @@ def test_a_killed_link_comes_back_and_the_state_was_never_gone(tmp_path: Path) -
             await cluster.stop()
 
     run(main())
+
+
+def test_what_an_app_prints_is_in_the_log_and_holds_nobody_up(tmp_path: Path) -> None:
+    app = tmp_path / "chatty.py"
+    app.write_text(CHATTY)
+
+    async def main() -> None:
+        cluster = Cluster(plan(tmp_path, f"{app}:app"), lambda _: None)
+        try:
+            await cluster.start()
+            urls = [link.address for link in cluster.links]
+            async with Device.connect(urls, "hall", "ada", wait_ms=10_000) as ada:
+                for _ in range(100):
+                    assert await ada.send("add", None)
+                assert ada.state == {"count": 100}
+            assert [view.generation for view in cluster.views()] == [1]
+            assert [process.restarts for process in cluster_file.read(tmp_path).processes] == [0, 0, 0]
+        finally:
+            await cluster.stop()
+
+    run(main())
+    words = [path.read_text() for path in sorted((tmp_path / "logs").glob("link*.log"))]
+    assert all("this app is read" in each for each in words)
+    assert sum(each.count("added") for each in words) == 100
+
+
+def test_logs_of_a_cluster_are_kept_short(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "link9.log"
+    log.parent.mkdir()
+    log.write_bytes(bytes(LOG_BYTES_MAX + 1))
+
+    async def main() -> None:
+        cluster = Cluster(plan(tmp_path, replicas=1), lambda _: None, in_processes=False)
+        try:
+            await cluster.start()
+        finally:
+            await cluster.stop()
+
+    run(main())
+    assert log.stat().st_size == 0
+    assert log.with_name("link9.log.1").stat().st_size == LOG_BYTES_MAX + 1
 
 
 def test_what_keeps_ending_is_started_again_ever_more_slowly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from octoloom.cli.options import DATA, PORT, log_to_stderr, read_secret
 from octoloom.runtime.broker import BrokerServer
 from octoloom.runtime.broker_hosting import LEAVE_S, serve_broker
 from octoloom.runtime.broker_settings import SYNC_ALWAYS, SYNC_OS, BrokerSettings
-from octoloom.runtime.processes import end_with_parent
+from octoloom.runtime.processes import end_with_parent, print_to_log
 
 
 @click.command(short_help="Run one broker, for topics and Kafka clients.")
@@ -72,13 +72,13 @@ def command(
       octoloom broker --register 127.0.0.1:7070 --name b2 --data b2 --port 9093 --sync os
       octoloom broker --register r:7070 --host 0.0.0.0 --advertise broker1.example.org:9092 --data /var/lib/octoloom
     """
-    end_with_parent()
+    say = print_to_log() if end_with_parent() else click.echo
     log_to_stderr()
     token = read_secret(peer_secret_file).decode(errors="replace") if peer_secret_file else ""
     settings = BrokerSettings(sync=sync, auto_create=auto_create, token=token)
     server = BrokerServer(name, register, data, host, port, advertise, settings)
 
     async def serve() -> None:
-        await serve_broker(server, click.echo, leave_seconds)
+        await serve_broker(server, say, leave_seconds)
 
     uvloop.run(serve())

@@ -27,7 +27,7 @@ async def examined(stage: Stage, evidence: Evidence, report: Path, tell: Callabl
         [str(path) for path in stage.groups.traces()] if stage.groups is not None else [],
         str(report),
     )
-    log = stage.plan.data / "logs" / "spark.log"
+    log = stage.plan.logs / "spark.log"
     examiner = await Child.start("spark", [msgspec.json.encode(work).decode()], log, "octoloom.cli.demo_examiner")
     try:
         return await _listen(examiner, tell)

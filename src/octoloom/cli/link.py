@@ -13,7 +13,7 @@ from octoloom.core.journal import Durability
 from octoloom.runtime.apps import load_app
 from octoloom.runtime.hosting import LEAVE_S, serve_link
 from octoloom.runtime.link import AT_REGISTER, LinkServer
-from octoloom.runtime.processes import end_with_parent
+from octoloom.runtime.processes import end_with_parent, print_to_log
 from octoloom.wire.journal import TOPIC
 
 
@@ -85,7 +85,7 @@ def command(
       octoloom link --name two --register 127.0.0.1:7070 --app game.py:app --device-port 7080
       octoloom link --name one --register 127.0.0.1:7070 --journal --durability journal
     """
-    end_with_parent()
+    say = print_to_log() if end_with_parent() else click.echo
     log_to_stderr()
     limits = Limits(secret=read_secret(secret_file) if secret_file else b"")
     token = read_secret(peer_secret_file).decode(errors="replace") if peer_secret_file else ""
@@ -106,6 +106,6 @@ def command(
             durability=Durability(durability),
             journal_topic=journal_topic,
         )
-        await serve_link(server, click.echo, leave_seconds)
+        await serve_link(server, say, leave_seconds)
 
     uvloop.run(serve())

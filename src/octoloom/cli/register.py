@@ -12,7 +12,7 @@ from octoloom.core.log_register import LogConfig
 from octoloom.core.register import RegisterConfig
 from octoloom.runtime.hosting import serve_register
 from octoloom.runtime.plan import chain_names
-from octoloom.runtime.processes import end_with_parent
+from octoloom.runtime.processes import end_with_parent, print_to_log
 from octoloom.runtime.register import RegisterServer
 
 
@@ -67,9 +67,9 @@ def command(
       octoloom register --port 7070 --replicas 3 --data /var/lib/octoloom
       kcat -b 127.0.0.1:7070 -L
     """
-    end_with_parent()
+    say = print_to_log() if end_with_parent() else click.echo
     log_to_stderr()
     config = RegisterConfig(chain_names(chains), replicas)
     log_config = LogConfig(topic_partitions, topic_replicas)
     server = RegisterServer(config, data / "register.db", host, port, log_config, auto_create)
-    uvloop.run(serve_register(server, click.echo))
+    uvloop.run(serve_register(server, say))

@@ -205,7 +205,7 @@ class _Run:
             self.console.print(line, soft_wrap=True, markup=False)
 
     def _log_to_file(self) -> None:
-        logs = self.plan.data / "logs"
+        logs = self.plan.logs
         cluster_file.make_directory(logs)
         logging.basicConfig(
             level=logging.INFO, filename=logs / "up.log", format="%(asctime)s %(levelname)-7s %(message)s"

@@ -24,7 +24,7 @@ class Parts:
         self._plan = plan
         self._in_processes = in_processes
         self._news, self._on_broken = news, on_broken
-        self._logs = plan.data / "logs"
+        self._logs = plan.logs
 
     def register(self) -> Service:
         plan = self._plan

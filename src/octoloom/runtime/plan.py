@@ -34,6 +34,11 @@ class Plan:
             raise UsageError(f"{text}: start at least one with --brokers, or choose --durability none")
 
     @property
+    def logs(self) -> Path:
+        """Where what the processes say is kept."""
+        return self.data / "logs"
+
+    @property
     def chain_names(self) -> list[str]:
         return chain_names(self.chains)
 

@@ -3,7 +3,9 @@
 1. A child has a session of its own, so a Ctrl-C in the terminal reaches this process alone, which ends its children.
 2. A child asks the kernel to end it with its parent, so nothing is left behind by a `kill -9` of the parent.
 3. A signal goes only to a child that has not been waited for: its number cannot have gone to another process.
-4. A child says that it works with one line on its standard output, ``ready key=value ...``; the rest goes to a log.
+4. A child says that it works with one line on its standard output, ``ready key=value ...``; the rest goes to a log. A
+   server's own output is the log from the start (`print_to_log`): what an app prints would fill a pipe that nobody
+   reads, and the server would wait for room in it for ever.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -27,15 +30,30 @@ STOP_S = 3.0
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent() -> None:
-    """For the child: end when the process that started this one does. Without such a parent, does nothing."""
+def end_with_parent() -> bool:
+    """For the child: end when the process that started this one does. Without such a parent, does nothing: False."""
     parent = os.environ.pop(PARENT, "")
     if not parent or sys.platform != "linux":
-        return
+        return bool(parent)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     # If it was gone before the kernel knew of the wish, nobody else will tell.
     if os.getppid() != int(parent):
         os.kill(os.getpid(), signal.SIGKILL)
+    return True
+
+
+def print_to_log() -> Callable[[str], None]:
+    """For the child: whatever it prints goes where its errors go. Answers how to say the ready line to the parent."""
+    parent = os.dup(1)
+    os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+
+    def say(line: str) -> None:
+        with os.fdopen(parent, "w") as pipe:
+            pipe.write(f"{line}\n")
+
+    return say
 
 
 def ready_line(**facts: object) -> str:

@@ -82,7 +82,7 @@ class Stage:
         names = [f"player{number}" for number in range(1, self._players + 1)]
         castings = [self._casting(at, names[at :: self._processes]) for at in range(self._processes)]
         for at, casting in enumerate(castings):
-            log = self.plan.data / "logs" / f"players{at + 1}.log"
+            log = self.plan.logs / f"players{at + 1}.log"
             text = msgspec.json.encode(casting).decode()
             child = await Child.start(f"players{at + 1}", [text], log, module="octoloom.runtime.players")
             self._children.append(child)

@@ -31,6 +31,7 @@ from octoloom.runtime.cluster_file import ClusterNote
 from octoloom.runtime.log_watch import LogWatch
 from octoloom.runtime.parts import Parts
 from octoloom.runtime.plan import Plan
+from octoloom.runtime.process_logs import ProcessLogs
 from octoloom.runtime.processes import created_at
 from octoloom.runtime.register_client import RegisterClient, ask, ask_log
 from octoloom.runtime.services import Kept, News, Service
@@ -53,6 +54,7 @@ class Cluster:
         self._news = news
         self._parts = Parts(plan, in_processes, self._on_news, self._on_broken)
         self._lock = cluster_file.lock(plan.data)
+        self._logs = ProcessLogs(plan.logs)
         self._follower: RegisterClient | None = None
         self._moved = asyncio.Event()
         self._updates = 0
@@ -63,6 +65,7 @@ class Cluster:
 
     async def start(self) -> None:
         """Returns once every chain has as many whole links as it should have."""
+        self._logs.start()
         try:
             self.register = self._parts.register()
             await self.register.start()
@@ -99,6 +102,7 @@ class Cluster:
 
     async def stop(self) -> None:
         """Ends everything that was started here, and nothing else."""
+        self._logs.stop()
         if self._follower is not None:
             await self._follower.stop()
         if self.log is not None:
@@ -173,7 +177,7 @@ class Cluster:
             async with asyncio.timeout(timeout_s):
                 await self.until(condition)
         except TimeoutError as error:
-            logs = self.plan.data / "logs"
+            logs = self.plan.logs
             text = f"{otherwise} within {timeout_s:.0f} s: look into {logs} and `octoloom status`"
             raise UsageError(text) from error
 

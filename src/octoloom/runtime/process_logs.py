@@ -1,0 +1,44 @@
+"""Logs of processes, kept from growing for ever: each has `LOG_BYTES_MAX` at most, and as much of what was before.
+
+Who writes a log has it open, and knows nothing of this. So a log that is too long is not renamed, but copied and then
+emptied; all write to its end, wherever that is. Lines that come between the two steps are lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+LOG_BYTES_MAX = 16 * 1024 * 1024
+LOOK_S = 10.0
+OLDER = ".1"
+"""Behind the name of a log: what was in it before."""
+
+
+class ProcessLogs:
+    """All logs of a directory, looked after from `start` to `stop`."""
+
+    def __init__(self, directory: Path, bytes_max: int = LOG_BYTES_MAX, look_s: float = LOOK_S) -> None:
+        self._directory, self._bytes_max, self._look_s = directory, bytes_max, look_s
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        for log in self._directory.glob("*.log"):
+            # A log that cannot be copied, for lack of space perhaps, stays as it is.
+            with contextlib.suppress(OSError):
+                keep_short(log, self._bytes_max)
+        self._timer = asyncio.get_running_loop().call_later(self._look_s, self.start)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def keep_short(log: Path, bytes_max: int) -> None:
+    """Moves the words of a log that is too long to the older one, in place of what that had."""
+    if log.stat().st_size > bytes_max:
+        shutil.copyfile(log, log.with_name(log.name + OLDER))
+        os.truncate(log, 0)
