@@ -144,6 +144,19 @@ def test_a_chain_that_is_out_of_reach_fails_the_batch_which_is_sent_later(url: s
     assert asyncio.run(state_of(url, "attic"))["order"] == [[0, 1]]
 
 
+def test_of_several_errors_the_one_that_nobody_thought_of_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_feeder: Feeder, space: str) -> Device:
+        raise ZeroDivisionError if space == "den" else FeedError("no link serves it")
+
+    monkeypatch.setattr(Feeder, "_device", fail)
+    feeder = Feeder(["ws://127.0.0.1:9"], "late", tmp_path / "feed.db")
+    with pytest.raises(ZeroDivisionError):
+        feeder.run(0, [(space, "add", '{"batch":0,"at":1}') for space in ("attic", "den", "hall")])
+    feeder.close()
+
+
 @pytest.mark.spark
 def test_a_streaming_query_feeds_live_spaces(spark: SparkSession, url: str, tmp_path: Path) -> None:
     """The rows of each batch lie in a file, and come in one batch each."""
