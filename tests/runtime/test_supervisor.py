@@ -134,7 +134,7 @@ def test_logs_of_a_cluster_are_kept_short(tmp_path: Path) -> None:
 
     run(main())
     assert log.stat().st_size == 0
-    assert log.with_name("link9.log.1").stat().st_size == LOG_BYTES_MAX + 1
+    assert log.with_name("link9.log.1").stat().st_size == LOG_BYTES_MAX
 
 
 def test_what_keeps_ending_is_started_again_ever_more_slowly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-"""Logs of processes, kept from growing for ever: each has `LOG_BYTES_MAX` at most, and as much of what was before.
+"""Logs of processes, kept from growing for ever: one that is found to be too long begins anew, and its end is kept.
 
-Who writes a log has it open, and knows nothing of this. So a log that is too long is not renamed, but copied and then
-emptied; all write to its end, wherever that is. Lines that come between the two steps are lost.
+Who writes a log has it open, and knows nothing of this. So it is not renamed, but copied and then emptied; all write to
+its end, wherever that is. Lines that come between the two steps are lost.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 from pathlib import Path
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
@@ -38,7 +37,10 @@ class ProcessLogs:
 
 
 def keep_short(log: Path, bytes_max: int) -> None:
-    """Moves the words of a log that is too long to the older one, in place of what that had."""
-    if log.stat().st_size > bytes_max:
-        shutil.copyfile(log, log.with_name(log.name + OLDER))
+    """Moves the last words of a log that is too long to the older one, in place of what that had; drops the rest."""
+    size = log.stat().st_size
+    if size > bytes_max:
+        with log.open("rb") as words:
+            words.seek(size - bytes_max)
+            log.with_name(log.name + OLDER).write_bytes(words.read())
         os.truncate(log, 0)
