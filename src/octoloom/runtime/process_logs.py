@@ -25,15 +25,18 @@ class ProcessLogs:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        for log in self._directory.glob("*.log"):
-            # A log that cannot be copied, for lack of space perhaps, stays as it is.
-            with contextlib.suppress(OSError):
-                keep_short(log, self._bytes_max)
-        self._timer = asyncio.get_running_loop().call_later(self._look_s, self.start)
+        self._look()
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+    def _look(self) -> None:
+        for log in self._directory.glob("*.log"):
+            # A log that cannot be copied, for lack of space perhaps, stays as it is.
+            with contextlib.suppress(OSError):
+                keep_short(log, self._bytes_max)
+        self._timer = asyncio.get_running_loop().call_later(self._look_s, self._look)
 
 
 def keep_short(log: Path, bytes_max: int) -> None:
