@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 100000
+SIMULATIONS := chain log consumers group
 # A cluster is many processes: without bytecode each of them would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv run test check lint types chaos simulate bench lock clean
+.PHONY: help venv run quick test check lint types chaos simulate bench lock clean
 
 help:
 	@echo "make run       set up, then play the demo: kill links, a broker and a coordinator, and prove that nothing was lost"
+	@echo "make quick     lint, the cores and 50 histories of each kind, in a minute; ROOM=group for what has to do with groups"
 	@echo "make test      set up, then run the tests (nine to ten minutes on two cores)"
 	@echo "make check     lint, types and tests: what CI runs"
 	@echo "make chaos     the long form of the tests on real processes"
@@ -34,6 +36,13 @@ $(STAMP):
 
 run: venv
 	@$(BIN)/octoloom demo
+
+# What to run while writing. Lint looks at all files: ruff takes less than a second for them.
+quick: lint
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -n 2 --dist worksteal -W ignore::DeprecationWarning -k "$(ROOM)" \
+		tests/core tests/wire tests/test_tidy.py
+	@for kind in $(or $(filter $(SIMULATIONS),$(ROOM)),$(SIMULATIONS)); do \
+		$(BIN)/octoloom simulate $$kind --seeds 50 || exit 1; done
 
 # Two runs side by side: while one waits for processes, the other computes. The tests on Spark share one Java, in one
 # process; all others are spread over three. What those on Spark say is shown when the others have spoken.

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 settings.register_profile("deep", max_examples=1_000, deadline=None)
 settings.register_profile("short", max_examples=40, deadline=None)
-settings.load_profile("short")
+settings.register_profile("quick", max_examples=10, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ DICE_MODULE = "app.py"
 
 def impurities(text: str, module: str = "some.py") -> list[str]:
     complaints = []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         for name in imported(node):
             top = name.split(".")[0]
             if top not in PURE_MODULES.split() and (name, module) != ("random", DICE_MODULE):
@@ -154,7 +155,7 @@ def upward_imports(text: str, place: str) -> list[str]:
     if mine not in LAYERS and mine not in ON_TOP:
         return [f"{place} has no layer"]
     complaints = []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         for name in imported(node, place):
             theirs = layer_of(name)
             if name.split(".")[0] != "octoloom" or theirs == mine or mine in ON_TOP or (mine, theirs) in BESIDE:
@@ -221,7 +222,7 @@ def test_every_package_has_a_layer() -> None:
 def oversizes(text: str) -> list[str]:
     lines = len(text.splitlines())
     complaints = [f"has {lines} lines, {MODULE_LINES_MAX} are allowed"] if lines > MODULE_LINES_MAX else []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(text):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > FUNCTION_LINES_MAX:
@@ -230,7 +231,8 @@ def oversizes(text: str) -> list[str]:
 
 
 def missing_docstring(text: str) -> list[str]:
-    tree = ast.parse(text)
+    tree = nodes_of(text)[0]
+    assert isinstance(tree, ast.Module)
     return ["has no docstring"] if tree.body and ast.get_docstring(tree) is None else []
 
 
@@ -358,6 +360,12 @@ def test_an_untested_module_is_noticed() -> None:
 
 
 # Reading sources.
+
+
+@cache
+def nodes_of(text: str) -> list[ast.AST]:
+    """All nodes of a source. Several rules look at the same files."""
+    return list(ast.walk(ast.parse(text)))
 
 
 def imported(node: ast.AST, place: str = "") -> list[str]:
