@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 100000
 SIMULATIONS := chain log consumers group
+# The tests in another order: make test SHUFFLE=7
+ORDER := $(if $(SHUFFLE),-p randomly --randomly-seed=$(SHUFFLE))
 # A cluster is many processes: without bytecode each of them would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -47,10 +49,10 @@ quick: lint
 # Two runs side by side: while one waits for processes, the other computes. The tests on Spark share one Java, in one
 # process; all others are spread over three. What those on Spark say is shown when the others have spoken.
 test: venv
-	@said=$$(mktemp) && { $(BIN)/python -m pytest -o cache_dir=.pytest_cache/spark -m "spark and not slow" \
+	@said=$$(mktemp) && { $(BIN)/python -m pytest $(ORDER) -o cache_dir=.pytest_cache/spark -m "spark and not slow" \
 		> "$$said" 2>&1 & } && spark=$$! && trap 'kill $$spark 2> /dev/null; rm -f "$$said"' EXIT && \
 	trap 'exit 130' INT TERM; \
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not spark"; others=$$?; \
+	$(BIN)/python -m pytest $(ORDER) -n 3 --dist worksteal -m "not slow and not spark"; others=$$?; \
 	echo; echo "The tests on Spark, which ran beside them:"; \
 	wait $$spark; on_spark=$$?; cat "$$said"; \
 	[ $$others -eq 0 ] || echo "FAILED above: tests that need no Spark"; \
