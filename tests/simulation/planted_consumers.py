@@ -17,7 +17,7 @@ from octoloom.core.consumer_messages import GroupError
 from octoloom.core.consumer_records import compacted
 from octoloom.core.consumer_rounds import Rounds
 from octoloom.core.group_offsets import GroupOffsets
-from tests.simulation.planting import Plants, planting
+from tests.simulation.planting import Plants, planting, together
 
 GROUP_PLANTS: Plants = {}
 plant = planting(GROUP_PLANTS)
@@ -154,6 +154,29 @@ def round_waits_for_ever(right: Any, self: Rounds, now: int, group: Group) -> No
     """Somebody who does not join again holds everybody up."""
     if group.everybody_joined:
         right(self, now, group)
+
+
+@plant(GroupCoordinator, "on_heartbeat")
+def stuck_members_stay(right: Any, self: GroupCoordinator, now: int, ticket: int, request: Any) -> Any:
+    """Somebody who sends heartbeats and nothing else is taken along from round to round."""
+    group = self._groups.get(request.group)
+    if group is not None and request.member in group.members:
+        self._rounds.hear(now, group, group.members[request.member])
+    return right(self, now, ticket, request)
+
+
+@plant(Rounds, "drop")
+def nobody_who_is_heard_is_dropped(right: Any, self: Rounds, group: Group, member_id: str) -> None:
+    if ("member", group.name, member_id) not in self._timers:
+        right(self, group, member_id)
+
+
+together(GROUP_PLANTS, stuck_members_stay, nobody_who_is_heard_is_dropped)
+
+
+@plant(Rounds, "on_sync_due")
+def stuck_leader_stays(right: Any, self: Rounds, now: int, group: Group) -> None:
+    """Everybody has joined, and the leader never assigns: the others wait for ever."""
 
 
 @plant(Rounds, "dismiss")

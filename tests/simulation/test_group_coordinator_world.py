@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from octoloom.simulation.group_coordinator_world import simulate
+from octoloom.simulation.group_coordinator_client import Consumer
+from octoloom.simulation.group_coordinator_faults import MEMBERS_MAX, UNTIL_MS, Faults
+from octoloom.simulation.group_coordinator_world import SETTLED_MS, GroupWorld, simulate
+from octoloom.simulation.world import Broken, World
 from tests.simulation.planted_consumers import GROUP_PLANTS
 
 HISTORIES = 500
@@ -12,12 +17,12 @@ SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
 FIRST = {
+    "expiry_swallows_a_commit": 360,
     "place_taken_in_the_middle_of_a_round": 255,
-    "expiry_swallows_a_commit": 145,
     "assignment_told_before_it_is_stored": 136,
     "refused_record_is_forgotten": 136,
+    "assignment_of_an_abandoned_round": 125,
     "snapshot_without_what_is_on_its_way": 52,
-    "assignment_of_an_abandoned_round": 25,
 }
 """Some bugs need rare company: the search for these begins shortly before a history that shows them."""
 
@@ -26,6 +31,83 @@ FIRST = {
 def test_no_history_breaks_a_promise(first: int) -> None:
     for seed in range(first, first + SHARE):
         simulate(seed)
+
+
+REMEMBERED = {
+    7_001_037: "a member is stuck in a group that is full, so no newcomer can begin a round",
+}
+"""Seeds that once seemed to break a promise, and why."""
+
+
+@pytest.mark.parametrize("seed", REMEMBERED)
+def test_a_history_that_once_failed_holds(seed: int) -> None:
+    simulate(seed)
+
+
+def full_group(monkeypatch: pytest.MonkeyPatch, instance: str | None) -> tuple[GroupWorld, Consumer]:
+    """A stable group without room for one more, and the member of it that began it: the leader."""
+    monkeypatch.setattr(Faults, "plan", lambda _: None)
+    group_world = GroupWorld(World(seed=1))
+    group_world.world.run(UNTIL_MS // 4)
+    for other in group_world.consumers:
+        other.leave()
+    group_world.start_consumer(instance)
+    group_world.world.run(UNTIL_MS // 3)
+    leader = group_world.consumers[-1]
+    for _ in range(MEMBERS_MAX - 1):
+        group_world.start_consumer(None)
+    group_world.world.run(UNTIL_MS - 1)
+    assert group_world.coordinator is not None
+    assert len(group_world.coordinator.describe("workers").members) == MEMBERS_MAX
+    return group_world, leader
+
+
+def stick_at_work(leader: Consumer) -> None:
+    leader.stuck = True
+
+
+def stick_while_assigning(leader: Consumer) -> None:
+    leader.stuck = True
+    leader.wish_differently()
+
+
+@pytest.mark.parametrize("instance", [None, "i9"])
+@pytest.mark.parametrize("stick", [stick_at_work, stick_while_assigning])
+def test_a_leader_that_is_stuck_in_a_full_group_is_out_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, stick: Callable[[Consumer], None], instance: str | None
+) -> None:
+    group_world, leader = full_group(monkeypatch, instance)
+    stick(leader)
+    group_world.world.run(SETTLED_MS)
+    group_world.check_settled()
+
+
+def test_a_full_group_in_which_everybody_is_stuck_takes_in_a_newcomer(monkeypatch: pytest.MonkeyPatch) -> None:
+    group_world, _ = full_group(monkeypatch, None)
+    for consumer in group_world.consumers:
+        consumer.stuck = True
+    group_world.world.run(SETTLED_MS)
+    group_world.check_settled()
+
+
+@pytest.mark.parametrize("instance", [None, "i9"])
+@pytest.mark.parametrize(
+    ("stick", "name"),
+    [
+        (stick_at_work, "stuck_members_stay"),
+        (stick_while_assigning, "stuck_members_stay"),
+        (stick_while_assigning, "stuck_leader_stays"),
+    ],
+)
+def test_a_leader_that_is_stuck_in_a_full_group_and_stays_is_found(
+    monkeypatch: pytest.MonkeyPatch, stick: Callable[[Consumer], None], name: str, instance: str | None
+) -> None:
+    group_world, leader = full_group(monkeypatch, instance)
+    with GROUP_PLANTS[name]():
+        stick(leader)
+        group_world.world.run(SETTLED_MS)
+        with pytest.raises(Broken):
+            group_world.check_settled()
 
 
 @pytest.mark.parametrize("name", GROUP_PLANTS)

@@ -12,7 +12,8 @@ A round: everybody joins, the leader is told all members and assigns, everybody 
 5. A round does not end while a record of the group is on its way to the log. So a log that is stuck holds one or two
    records of each group, however many come and go meanwhile.
 
-A group that loses its coordinator between 1 and 2 is loaded as preparing, and its members join once more.
+A group that loses its coordinator between 1 and 2 is loaded as preparing, and its members join once more. After 2 it is
+loaded as stable; who has asked for its assignment is not in the log, so nobody is sent away for not asking then.
 """
 
 from __future__ import annotations

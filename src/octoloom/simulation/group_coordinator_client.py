@@ -42,9 +42,12 @@ class Consumer:
         self.alive = True
         self.paused_until = 0
         self.stuck = False
-        """It sends heartbeats and does nothing else any more, like one whose work never ends."""
+        """It sends heartbeats and does nothing else any more, like one whose work never ends. If it is about to join,
+        it is the work between its join and its assignment that never ends."""
         self.member = ""
         self.generation = -1
+        self.joined_in = 0
+        """The life of the coordinator that took it in."""
         self.state = "joining"
         self.wish = 0
         """What it tells the others in its metadata besides its topics."""
@@ -100,16 +103,20 @@ class Consumer:
         self.after(PATIENCE_MS, self._give_up, step)
 
     def _give_up(self, step: int) -> None:
-        if step == self.step and self.state in ("joining", "syncing"):
+        if step == self.step and self._waits_for_the_round:
             self.tell("has waited long enough")
             self.connection += 1
             self.join()
+
+    @property
+    def _waits_for_the_round(self) -> bool:
+        return self.state == "joining" or (self.state == "syncing" and not self.stuck)
 
     def reset_connection(self) -> None:
         """The connection broke: whatever was under way has to be asked again."""
         self.connection += 1
         self.group_world.hang_up(self)
-        if self.alive and self.state in ("joining", "syncing"):
+        if self.alive and self._waits_for_the_round:
             self.after(self.world.dice.randrange(20, 120), self._join_if, self._next_step())
 
     def _join_if(self, step: int) -> None:
@@ -126,12 +133,15 @@ class Consumer:
             self._on_error(answer.error)
         else:
             self.member, self.generation = answer.member, answer.generation
+            self.joined_in = self.group_world.life
             assignments: tuple[tuple[str, bytes], ...] = ()
             if answer.leader == answer.member and not answer.skip_assignment:
                 assignments = self._share_out(answer.members)
             self.tell("is {} in generation {}, leader {}", self.member, self.generation, answer.leader)
             self.state = "syncing"
             step = self._next_step()
+            if self.stuck:
+                return
             request = say.SyncRequest(GROUP, self.member, self.generation, assignments, self.instance)
             self._send(request, lambda answer: self._on_synced(step, answer))
             self.after(PATIENCE_MS, self._give_up, step)
@@ -174,6 +184,8 @@ class Consumer:
         self.tell("is told {}", error.name)
         if error in SHUT_DOWN:
             self.alive = False
+            if error is GroupError.GROUP_MAX_SIZE_REACHED:
+                self.group_world.on_turned_away()
             return
         if error is GroupError.UNKNOWN_MEMBER_ID:
             self.member, self.generation = "", -1

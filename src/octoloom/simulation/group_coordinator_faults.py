@@ -101,7 +101,7 @@ class Faults:
 
     def _stick(self) -> None:
         consumer = self._any()
-        if consumer is not None and consumer.state == "consuming":
+        if consumer is not None and consumer.state in ("joining", "consuming"):
             consumer.tell("is stuck")
             consumer.stuck = True
 

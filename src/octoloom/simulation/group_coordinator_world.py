@@ -242,10 +242,30 @@ class GroupWorld:
         self.is_wild = False
         for consumer in self.consumers:
             consumer.paused_until = 0
-        stuck = any(consumer.stuck for consumer in self.consumers)
-        if stuck or not any(consumer.alive for consumer in self.consumers):
+        if self._somebody_is_stuck_unnoticed or not self._fit:
             # A newcomer begins a round, in which those who are stuck have to show.
             self.start_consumer(None)
+
+    @property
+    def _fit(self) -> list[Consumer]:
+        return [consumer for consumer in self.consumers if consumer.alive and not consumer.stuck]
+
+    @property
+    def _somebody_is_stuck_unnoticed(self) -> bool:
+        """Who is stuck at work is noticed in the next round only. Who is stuck within a round is noticed in this one,
+        unless its coordinator is gone: the next does not know who has asked for its assignment."""
+        stuck = [consumer for consumer in self.consumers if consumer.stuck]
+        return any(consumer.state == "consuming" or consumer.joined_in != self.life for consumer in stuck)
+
+    def on_turned_away(self) -> None:
+        """The group was full, so a newcomer could not begin a round: somebody who is in the group does it instead."""
+        if self.is_wild or not self._somebody_is_stuck_unnoticed:
+            return
+        if not self._fit:
+            next(consumer for consumer in self.consumers if consumer.stuck and consumer.alive).alive = False
+            self.world.after(SESSION_MS + 100, self.start_consumer, None)
+        for consumer in self._fit[:1]:
+            consumer.wish_differently()
 
     # The end.
 
@@ -253,7 +273,7 @@ class GroupWorld:
         """Answers the generation in which the group has come to rest."""
         assert self.coordinator is not None
         group = self.coordinator.describe(GROUP)
-        alive = [consumer for consumer in self.consumers if consumer.alive and not consumer.stuck]
+        alive = self._fit
         members = {member.member: member for member in group.members}
         if group.state != "Stable" or len(members) != len(alive):
             raise Broken(f"the group is {group.state} with {len(members)} members, {len(alive)} consumers are alive")
