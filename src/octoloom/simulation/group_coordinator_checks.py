@@ -94,10 +94,12 @@ class Checker:
 
     def on_request(self, ticket: int, request: Request, coordinator: GroupCoordinator) -> None:
         if isinstance(request, say.CommitRequest):
+            listed = coordinator.list_groups()
+            has_members = any(each.group == request.group and each.state != "Empty" for each in listed)
             for offset in request.offsets:
                 self.at(request.group, offset.partition).arrive(self.world.now, offset.metadata)
                 self.knew[offset.metadata] = self.told.get(request.group, 0)
-                self.has_members[offset.metadata] = coordinator.describe(request.group).state not in ("Empty", "Dead")
+                self.has_members[offset.metadata] = has_members
                 ids = self.instances.get(request.instance or "", [])
                 if request.member in ids[:-1]:
                     self.fenced[offset.metadata] = None

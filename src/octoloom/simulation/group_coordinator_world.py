@@ -176,10 +176,12 @@ class GroupWorld:
     def _commit(self, life: int, number: int) -> None:
         """The followers have everything up to this store."""
         log = self.log
-        places = [place for place, (stored, _) in enumerate(log.batches) if stored == number]
-        if life != self.life or self.coordinator is None or not places or places[0] < log.high:
+        if life != self.life or self.coordinator is None:
             return
-        log.high = places[0] + 1
+        place = next((place for place in range(log.high, len(log.batches)) if log.batches[place][0] == number), None)
+        if place is None:
+            return
+        log.high = place + 1
         if log.snapshot_at and log.high > log.snapshot_at:
             self._trim()
         self.obey(self.coordinator.on_stored(self.world.now, number))

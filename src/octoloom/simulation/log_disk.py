@@ -4,7 +4,7 @@ may be damaged. A log is a list of batches; a torn batch is one that is not ther
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
@@ -28,6 +28,10 @@ class SimPlace(NamedTuple):
 class SimBatch:
     place: SimPlace
     tokens: tuple[str, ...]
+
+
+def _end_of(batch: SimBatch) -> int:
+    return batch.place.next_offset
 
 
 class SimLog:
@@ -54,12 +58,12 @@ class SimLog:
         self.batches.append(batch)
 
     def read(self, offset: int, before: int, count: int) -> list[SimBatch]:
-        found = [b for b in self.batches if b.place.next_offset > offset and b.place.next_offset <= before]
-        return found[:count]
+        first = bisect_right(self.batches, offset, key=_end_of)
+        return [batch for batch in self.batches[first : first + count] if batch.place.next_offset <= before]
 
     def batch_before(self, offset: int) -> SimBatch | None:
         """The batch that ends at `offset`."""
-        place = bisect_left(self.batches, offset, key=lambda batch: batch.place.next_offset)
+        place = bisect_left(self.batches, offset, key=_end_of)
         batch = self.batches[place] if place < len(self.batches) else None
         return batch if batch and batch.place.next_offset == offset else None
 
