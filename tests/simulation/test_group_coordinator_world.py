@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from octoloom.core.consumer_messages import FetchedOffset
+from octoloom.simulation.group_coordinator_checks import NOTHING, TOPIC, Offsets
 from octoloom.simulation.group_coordinator_client import Consumer
 from octoloom.simulation.group_coordinator_faults import MEMBERS_MAX, UNTIL_MS, Faults
 from octoloom.simulation.group_coordinator_world import SETTLED_MS, GroupWorld, simulate
@@ -35,6 +37,7 @@ def test_no_history_breaks_a_promise(first: int) -> None:
 
 REMEMBERED = {
     7_001_037: "a member is stuck in a group that is full, so no newcomer can begin a round",
+    16_012_584: "nothing is seen while a first commit and a deletion are on their way: neither has happened yet",
 }
 """Seeds that once seemed to break a promise, and why."""
 
@@ -42,6 +45,19 @@ REMEMBERED = {
 @pytest.mark.parametrize("seed", REMEMBERED)
 def test_a_history_that_once_failed_holds(seed: int) -> None:
     simulate(seed)
+
+
+def test_nothing_may_be_what_was_there_before_the_first_commit() -> None:
+    where = ("guests", 3)
+    nothing, first = FetchedOffset(TOPIC, 3), FetchedOffset(TOPIC, 3, 269, -1, "c1")
+    offsets = Offsets()
+    offsets.arrive(10, "c1")
+    offsets.arrive(10, f"{NOTHING} 2")
+    offsets.see(where, nothing, expired_before=0)
+    offsets.see(where, first, expired_before=0)
+    offsets.see(where, nothing, expired_before=0)  # The deletion has happened.
+    with pytest.raises(Broken):
+        offsets.see(where, first, expired_before=0)
 
 
 def full_group(monkeypatch: pytest.MonkeyPatch, instance: str | None) -> tuple[GroupWorld, Consumer]:

@@ -53,6 +53,8 @@ class Offsets:
         name = fetched.metadata
         if not name and self.floor >= 0 and self.times[self.floor] <= expired_before:
             seen = self.floor
+        elif not name and self.floor < 0:
+            seen = self.floor  # Maybe nothing has happened yet, whatever is on its way.
         elif not name:
             deletions = [key for key in self.arrived if key.startswith(NOTHING) and key not in self.refused]
             seen = min((self.arrived[key] for key in deletions if self.arrived[key] >= self.floor), default=-1)
