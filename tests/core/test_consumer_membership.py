@@ -72,14 +72,14 @@ def test_another_protocol_type_does_not_fit() -> None:
 def test_an_instance_belongs_to_the_last_who_claimed_it() -> None:
     group = Group("g")
     group.add(member("a", "range", instance="i"))
-    group.unsynced["a"] = None
+    group.unsynced["a"] = 7
     group.rename(group.members["a"], "b")
     assert group.refusal("a", "i") is GroupError.FENCED_INSTANCE_ID
     assert group.refusal("a", None) is GroupError.UNKNOWN_MEMBER_ID
     assert group.refusal("b", "i") is GroupError.NONE
     assert group.refusal("b", "j") is GroupError.UNKNOWN_MEMBER_ID
     assert group.leader == "b"
-    assert list(group.unsynced) == ["b"]
+    assert group.unsynced == {"b": 7}
     group.remove("b")
     assert group.refusal("b", "i") is GroupError.UNKNOWN_MEMBER_ID
     assert (group.instances, group.unsynced) == ({}, {})

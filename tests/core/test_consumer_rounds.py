@@ -226,6 +226,41 @@ def test_who_does_not_ask_for_its_assignment_is_out(is_leader: bool) -> None:
     assert desk.error(ticket) is (GroupError.REBALANCE_IN_PROGRESS if is_leader else GroupError.NONE)
 
 
+def beat_for(desk: Desk, ms: int, *members: tuple[str, str]) -> None:
+    """Time passes, and each of these (id, instance) sends heartbeats."""
+    for _ in range(ms // 5_000):
+        desk.run(5_000)
+        for member, instance in members:
+            desk.beat(member, 1, instance=instance)
+
+
+def test_who_takes_its_place_back_has_to_ask_for_its_assignment_too() -> None:
+    desk = Desk()
+    leader, _ = desk.stable("a", "b")
+    assert desk.answers[desk.join(instance="b", fresh_id="hangs")].generation == 1
+    beat_for(desk, REBALANCE_MS - 5_000, (leader, "a"), ("hangs", "b"))
+    assert desk.beat("hangs", 1, instance="b") is GroupError.NONE
+    beat_for(desk, 5_000, (leader, "a"), ("hangs", "b"))
+    assert desk.beat("hangs", 1, instance="b") is GroupError.UNKNOWN_MEMBER_ID
+    assert desk.state() == "PreparingRebalance"
+
+
+def test_each_who_takes_its_place_back_has_its_own_time() -> None:
+    desk = Desk()
+    leader, _, third = desk.stable("a", "b", "c")
+    desk.join(instance="b", fresh_id="first")
+    beat_for(desk, REBALANCE_MS - 5_000, (leader, "a"), ("first", "b"), (third, "c"))
+    desk.join(instance="c", fresh_id="second")
+    desk.sync("first", 1, instance="b")
+    everybody = (leader, "a"), ("first", "b"), ("second", "c")
+    beat_for(desk, REBALANCE_MS - 5_000, *everybody)
+    assert desk.state() == "Stable"
+    beat_for(desk, 5_000, *everybody)
+    assert desk.state() == "PreparingRebalance"
+    assert desk.beat("second", 1, instance="c") is GroupError.UNKNOWN_MEMBER_ID
+    assert desk.beat("first", 1, instance="b") is GroupError.REBALANCE_IN_PROGRESS
+
+
 def test_who_waits_for_an_answer_is_not_silent() -> None:
     desk = Desk()
     leader, busy = desk.stable(None, None)

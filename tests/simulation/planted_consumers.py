@@ -179,6 +179,13 @@ def stuck_leader_stays(right: Any, self: Rounds, now: int, group: Group) -> None
     """Everybody has joined, and the leader never assigns: the others wait for ever."""
 
 
+@plant(Rounds, "confirm_place")
+def who_is_back_need_not_ask(right: Any, self: Rounds, now: int, wait: Any, error: GroupError) -> None:
+    """As in Kafka: a static member takes its place back and hangs, and what is assigned to it is read by nobody."""
+    right(self, now, wait, error)
+    wait.group.unsynced.pop(wait.member.member_id, None)
+
+
 @plant(Rounds, "dismiss")
 def removed_member_is_not_answered(right: Any, self: Rounds, group: Group, member: Any, error: GroupError) -> None:
     """Somebody whose place is taken waits for an answer that never comes."""

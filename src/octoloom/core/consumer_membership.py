@@ -122,8 +122,8 @@ class Group:
     size: int = 0
     """The bytes of all members' metadata."""
     waiting: int = 0
-    unsynced: dict[str, None] = field(default_factory=dict)
-    """Those of this generation that have not asked for their assignment yet."""
+    unsynced: dict[str, int] = field(default_factory=dict)
+    """Those of this generation that have not asked for their assignment yet, and until when each may."""
     is_initial: bool = False
     not_before: int = 0
     rebalance_deadline: int = 0
@@ -251,8 +251,7 @@ class Group:
         assert member.instance is not None
         del self.members[member.member_id]
         if member.member_id in self.unsynced:
-            del self.unsynced[member.member_id]
-            self.unsynced[member_id] = None
+            self.unsynced[member_id] = self.unsynced.pop(member.member_id)
         if self.leader == member.member_id:
             self.leader = member_id
         member.member_id = member_id

@@ -7,7 +7,7 @@ A round: everybody joins, the leader is told all members and assigns, everybody 
 2. An assignment is told only after it is stored: all that was ever told in a generation comes from one assignment.
 3. Who does not join within the rebalance timeout, or does not ask for its assignment within it, or is silent for its
    session timeout, is out. Somebody whose request is open is not silent. A static member that misses a join keeps its
-   place until its session ends.
+   place until its session ends; one that takes its place back asks for its assignment like everybody.
 4. A request is never forgotten: each way out of a round answers those who wait.
 5. A round does not end while a record of the group is on its way to the log. So a log that is stuck holds one or two
    records of each group, however many come and go meanwhile.
@@ -164,6 +164,7 @@ class Rounds:
             return  # A new round has begun meanwhile, and those who joined are in it.
         assert group.generation == wait.generation, "rule 5: no other round has ended since"
         group.announced = True
+        due = now + group.rebalance_timeout_ms
         for member in group.members.values():
             ticket = group.close_join(member)
             if ticket is not None:
@@ -171,8 +172,8 @@ class Rounds:
             if member.is_new or ticket is not None:
                 member.is_new = False
                 self.hear(now, group, member)
-            group.unsynced[member.member_id] = None
-        self._timers.set(("sync", group.name, ""), now + group.rebalance_timeout_ms)
+            group.unsynced[member.member_id] = due
+        self._timers.set(("sync", group.name, ""), due)
 
     def current(self, group: Group, member: Member, leader: str = "", skips: bool = False) -> JoinAnswer:
         """What a member is told of the generation that it is in; `leader` is whom it is to take for the leader."""
@@ -241,13 +242,19 @@ class Rounds:
         leader = group.leader if may_skip or group.leader != member.member_id else old_id
         self._store(group, True, TakingOver(group, member, ticket, leader, may_skip))
 
-    def confirm_place(self, wait: TakingOver, error: GroupError) -> None:
+    def confirm_place(self, now: int, wait: TakingOver, error: GroupError) -> None:
         group, member = wait.group, wait.member
         if group.state is not GroupState.STABLE or member.join_ticket != wait.ticket:
             return  # A new round has begun, and the ticket is in it; or somebody else has the place by now.
         group.close_join(member)
-        answer = JoinAnswer(error) if error else self.current(group, member, wait.leader, wait.may_skip)
-        self._ledger.answer(wait.ticket, answer)
+        if error:
+            self._ledger.answer(wait.ticket, JoinAnswer(error))
+            return
+        self._ledger.answer(wait.ticket, self.current(group, member, wait.leader, wait.may_skip))
+        group.unsynced[member.member_id] = now + member.rebalance_timeout_ms
+        if ("sync", group.name, "") not in self._timers:
+            # Otherwise somebody came before it, and whoever is left is looked at again then.
+            self._timers.set(("sync", group.name, ""), now + member.rebalance_timeout_ms)
 
     def resume(self, now: int, group: Group, assigned: bool) -> None:
         """Goes on with a group as its record shows it."""
@@ -274,10 +281,15 @@ class Rounds:
             self.after_drops(now, group)
 
     def on_sync_due(self, now: int, group: Group) -> None:
-        if group.state in (GroupState.COMPLETING, GroupState.STABLE) and group.unsynced:
-            for member_id in list(group.unsynced):
-                self.drop(group, member_id)
+        if group.state not in (GroupState.COMPLETING, GroupState.STABLE) or not group.unsynced:
+            return
+        late = [member_id for member_id, due in group.unsynced.items() if due <= now]
+        for member_id in late:
+            self.drop(group, member_id)
+        if late:
             self.after_drops(now, group)
+        else:
+            self._timers.set(("sync", group.name, ""), min(group.unsynced.values()))
 
     def _store(self, group: Group, assigned: bool, wait: AboutGroup) -> None:
         group.storing += 1

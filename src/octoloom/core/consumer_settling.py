@@ -33,7 +33,7 @@ class Settling:
             case Assigning():
                 self._rounds.give_assignments(now, wait)
             case TakingOver():
-                self._rounds.confirm_place(wait, GroupError.NONE)
+                self._rounds.confirm_place(now, wait, GroupError.NONE)
             case Committing():
                 self._commits.confirm(now, wait)
             case Forgetting():
@@ -52,7 +52,7 @@ class Settling:
             case Announcing() | Assigning():
                 self._rounds.on_refused(now, wait)
             case TakingOver():
-                self._rounds.confirm_place(wait, error)
+                self._rounds.confirm_place(now, wait, error)
             case Committing():
                 self._commits.refuse(wait, error)
                 self.forget_unused(wait.group)

@@ -46,8 +46,8 @@ class Consumer:
         it is the work between its join and its assignment that never ends."""
         self.member = ""
         self.generation = -1
-        self.joined_in = 0
-        """The life of the coordinator that took it in."""
+        self.joined_in = -1
+        """The life of the coordinator that took it in; -1 if it has been in this generation before."""
         self.state = "joining"
         self.wish = 0
         """What it tells the others in its metadata besides its topics."""
@@ -132,8 +132,9 @@ class Consumer:
         elif answer.error is not GroupError.NONE:
             self._on_error(answer.error)
         else:
+            is_known = (answer.member, answer.generation) == (self.member, self.generation)
+            self.joined_in = -1 if is_known else self.group_world.life
             self.member, self.generation = answer.member, answer.generation
-            self.joined_in = self.group_world.life
             assignments: tuple[tuple[str, bytes], ...] = ()
             if answer.leader == answer.member and not answer.skip_assignment:
                 assignments = self._share_out(answer.members)

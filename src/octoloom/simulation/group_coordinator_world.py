@@ -255,7 +255,8 @@ class GroupWorld:
     @property
     def _somebody_is_stuck_unnoticed(self) -> bool:
         """Who is stuck at work is noticed in the next round only. Who is stuck within a round is noticed in this one,
-        unless its coordinator is gone: the next does not know who has asked for its assignment."""
+        unless it has asked for its assignment before and joined again, or the coordinator is another by now, which
+        does not know who has asked."""
         stuck = [consumer for consumer in self.consumers if consumer.stuck]
         return any(consumer.state == "consuming" or consumer.joined_in != self.life for consumer in stuck)
 
