@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.real_log import real_log
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "benchmarks").glob("*.md"))]
-PATIENCE_S = 60.0
 URL = "ws://127.0.0.1:7080"
 BROKERS, BOOTSTRAP = "brokers", "127.0.0.1:9092"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from group_case import FailoverCase, GroupCase, GroupError
 from group_members import Members
+from tests.waiting import until
 
 MEMBER = Path(__file__).parent / "file_room.py"
 MEMBERS = 3
@@ -88,10 +88,7 @@ def test_nothing_is_left_behind(start: Start, tmp_path: Path) -> None:
     members = start()
     assert len(processes(tmp_path)) == MEMBERS
     members.close()
-    deadline = time.monotonic() + 10
-    while processes(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert processes(tmp_path) == []
+    until(lambda: not processes(tmp_path), "all members to be gone")
 
 
 def processes(folder: Path) -> list[str]:

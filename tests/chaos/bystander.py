@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S, until
+
 PAUSE_S = 0.01
 
 
@@ -53,11 +53,9 @@ class Bystander:
 
     def moves(self, count: int = 3) -> None:
         """Waits until so many more records have gone all the way."""
-        wanted, deadline = self.read + count, time.monotonic() + PATIENCE_S
-        while self.read < wanted:
-            assert not self.fault, self.fault
-            assert time.monotonic() < deadline, f"the bystander has read {self.read} records, not {wanted}"
-            time.sleep(PAUSE_S)
+        wanted = self.read + count
+        until(lambda: self.fault or self.read >= wanted, f"{wanted} records at the bystander", pause_s=PAUSE_S)
+        assert not self.fault, self.fault
 
     def leave(self) -> None:
         self._is_over.set()

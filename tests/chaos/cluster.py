@@ -14,21 +14,19 @@ import contextlib
 import random
 import signal
 import socket
-import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from octoloom.core.errors import OctoloomError
 from octoloom.core.register_messages import View
 from octoloom.core.roster import name_of
 from octoloom.runtime import register_client, stats
 from octoloom.runtime.processes import Child
 from octoloom.wire.stats import StatsRequest
 from tests.chaos import ledger
-from tests.chaos.journal import PATIENCE_S
+from tests.waiting import until_answered as until
 
 PORTS = range(20_000, 32_000)
 POLL_S = 0.05
@@ -43,20 +41,6 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     pytest.fail("no free port was found")
-
-
-async def until(text: str, condition: Callable[[], Awaitable[Any]], patience_s: float = PATIENCE_S) -> Any:
-    """Asks until the answer is true, and returns it."""
-    deadline = time.monotonic() + patience_s
-    last: object = None
-    while time.monotonic() < deadline:
-        try:
-            if last := await condition():
-                return last
-        except OctoloomError as error:
-            last = error
-        await asyncio.sleep(POLL_S)
-    pytest.fail(f"waited {patience_s:.0f} s for {text}; last: {last}")
 
 
 class Cluster:
@@ -144,7 +128,7 @@ class Cluster:
         return await stats.ask(self.peer_address(name), StatsRequest(digests=digests, space=space))
 
     async def until_whole(self) -> None:
-        await until("a whole chain of all links", self._is_whole)
+        await until(self._is_whole, "a whole chain of all links")
 
     async def _is_whole(self) -> bool:
         view = await self.view()
@@ -157,11 +141,11 @@ class Cluster:
         async def is_out() -> bool:
             return name not in map(name_of, (await self.view()).links)
 
-        await until(f"a view without {name}", is_out)
+        await until(is_out, f"a view without {name}")
 
     async def until_equal(self) -> Replicas:
         """Waits until nothing is under way, and returns what all replicas hold."""
-        return dict(await until("equal replicas", self._replicas))
+        return dict(await until(self._replicas, "equal replicas"))
 
     async def _replicas(self) -> Replicas | None:
         told = [(await self.ask(name, digests=True))["spaces"] for name in self.names]

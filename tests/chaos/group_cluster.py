@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -21,18 +20,10 @@ from octoloom.runtime.group_lives import Life, Moved
 from octoloom.runtime.group_speaker import EXPELLED, Speaking, now_ms, read_lines
 from octoloom.runtime.processes import PARENT, parse_ready
 from tests.chaos.netns import Net
+from tests.waiting import PATIENCE_S, until
 
 REGISTER_PORT = 7070
-PATIENCE_S = 60.0
 QUIET_S = 0.7
-
-
-def until(text: str, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited {PATIENCE_S:.0f} s for {text}")
-        time.sleep(0.01)
 
 
 class Member:
@@ -137,7 +128,7 @@ class GroupCluster:
             member.hear()
         for member in loaded:
             self._join(member, founded=True)
-        until("all founders", lambda: all(member.members() == names for member in loaded[:-1]))
+        until(lambda: all(member.members() == names for member in loaded[:-1]), "all founders")
         for member in loaded:
             # What came before is no part of the story.
             member.look().lines.clear()
@@ -152,7 +143,7 @@ class GroupCluster:
 
     def admit(self, newcomer: Member) -> None:
         self._join(newcomer, founded=False)
-        until(f"{newcomer.name} to be seen", lambda: self.reference.members() == self.present())
+        until(lambda: self.reference.members() == self.present(), f"{newcomer.name} to be seen")
         newcomer.say("send")
 
     def _join(self, member: Member, founded: bool) -> None:
@@ -180,7 +171,7 @@ class GroupCluster:
     def begin_fault(self, kind: str, messages: int) -> None:
         """Waits until so many more messages are through, so that the fault comes in the midst of them."""
         before = len(self.reference.look().heard)
-        until(f"messages before {kind}", lambda: len(self.reference.look().heard) >= before + messages)
+        until(lambda: len(self.reference.look().heard) >= before + messages, f"messages before {kind}")
         self.faults.append((kind, now_ms()))
 
     def kill(self, member: Member) -> None:
@@ -191,7 +182,7 @@ class GroupCluster:
     def until_expelled(self, member: Member) -> None:
         """Waits until the others have gone on without it."""
         member.life.lived = False
-        until(f"a view without {member.name}", lambda: self.reference.members() == self.present())
+        until(lambda: self.reference.members() == self.present(), f"a view without {member.name}")
 
     def until_gone(self, member: Member) -> None:
         """It has found out, and ended."""
@@ -205,7 +196,7 @@ class GroupCluster:
             member.say("stop")
         for member in self.alive():
             member.life.to_send = int(member.hear()["sent"])
-        until("all messages", self._is_done)
+        until(self._is_done, "all messages")
         size = -1
         while size != (size := sum(len(member.look().lines) for member in self.members)):
             time.sleep(QUIET_S)

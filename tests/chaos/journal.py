@@ -16,8 +16,6 @@ import msgspec
 
 from tests.chaos.ledger import REFUSED, follow
 
-PATIENCE_S = 60.0
-
 
 def now_ms() -> float:
     """The machine's monotonic clock, which all of its processes share."""

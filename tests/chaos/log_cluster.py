@@ -22,11 +22,11 @@ from confluent_kafka.cimpl import NewTopic
 
 from octoloom.runtime.processes import PARENT
 from tests.chaos.netns import Net
+from tests.waiting import PATIENCE_S, until
 
 PORT = 9092
 REGISTER_PORT = 7070
 TOPIC = "moves"
-PATIENCE_S = 60.0
 QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None}
 """Clients complain about every death, and deaths are what this is about."""
 
@@ -80,32 +80,35 @@ class LogHosts:
 
     def until_whole(self, admin: AdminClient, replicas: int) -> None:
         """Waits until every partition has a leader and all replicas in sync."""
-        deadline, last = time.monotonic() + PATIENCE_S, "nothing"
-        while time.monotonic() < deadline:
+        last: list[object] = []
+
+        def is_whole() -> bool:
             try:
                 found = admin.list_topics(TOPIC, timeout=5).topics[TOPIC].partitions.values()
-                last = str([(each.leader, each.isrs) for each in found])
-                if found and all(each.leader >= 0 and len(each.isrs) == replicas for each in found):
-                    return
             except KafkaException as error:
-                last = str(error)
-            time.sleep(0.1)
-        raise AssertionError(f"not whole within {PATIENCE_S:.0f} s: {last}")
+                last[:] = [error]
+                return False
+            last[:] = [(each.leader, each.isrs) for each in found]
+            return bool(found) and all(each.leader >= 0 and len(each.isrs) == replicas for each in found)
+
+        until(is_whole, f"{replicas} replicas in sync of each partition", pause_s=0.1)
 
 
 def make_topic(bootstrap: str, partitions: int, replicas: int) -> AdminClient:
     """Waits for brokers, makes the topic, and answers who can be asked about it."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+
+    def is_made() -> bool:
         try:
-            if len(admin.list_topics(timeout=5).brokers) >= replicas:
-                admin.create_topics([NewTopic(TOPIC, partitions, replicas)])[TOPIC].result(20)
-                return admin
+            if len(admin.list_topics(timeout=5).brokers) < replicas:
+                return False
+            admin.create_topics([NewTopic(TOPIC, partitions, replicas)])[TOPIC].result(20)
         except KafkaException:
-            pass
-        assert time.monotonic() < deadline, "the brokers did not come"
-        time.sleep(0.2)
+            return False
+        return True
+
+    until(is_made, "the brokers to come", pause_s=0.2)
+    return admin
 
 
 class Writer(threading.Thread):
@@ -191,9 +194,7 @@ class Reader(threading.Thread):
             self.seen[partition, offset] = value.decode()
 
     def until(self, count: int) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while len(self.seen) < count and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: len(self.seen) >= count, f"{count} records at {self.name}", pause_s=0.05)
 
     def stop(self) -> None:
         self._stopped.set()

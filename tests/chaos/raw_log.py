@@ -22,8 +22,8 @@ from octoloom.wire.kafka.batches import HEADER_SIZE, BatchHeader, read_header
 from octoloom.wire.kafka.client_messages import Cluster, FetchedPartition
 from octoloom.wire.kafka.compose import compose_request
 from octoloom.wire.kafka.records import Record, build_batch
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 30.0
 FULL_S = 0.5
 """Who takes nothing for so long will not before it is read from."""
 

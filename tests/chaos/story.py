@@ -14,8 +14,9 @@ import msgspec
 from octoloom.core.errors import OctoloomError
 from octoloom.runtime.processes import Child
 from tests.chaos.cluster import Cluster
-from tests.chaos.journal import PATIENCE_S, now_ms
+from tests.chaos.journal import now_ms
 from tests.chaos.swarm import Actor, Casting
+from tests.waiting import PATIENCE_S
 
 DOWN_S = 0.5
 """How long a killed process stays away: the chain works without it meanwhile."""

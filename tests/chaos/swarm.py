@@ -25,7 +25,8 @@ from octoloom.runtime.follower import Follower
 from octoloom.runtime.observer import Observer
 from octoloom.runtime.processes import end_with_parent, ready_line
 from octoloom.runtime.proof import digest_of
-from tests.chaos.journal import PATIENCE_S, Behind, Ended, Fact, Fell, Saw, Sent, Told, now_ms
+from tests.chaos.journal import Behind, Ended, Fact, Fell, Saw, Sent, Told, now_ms
+from tests.waiting import PATIENCE_S
 
 OUTSTANDING_MAX = 16
 

@@ -18,9 +18,10 @@ from octoloom.core.tokens import sign
 from octoloom.runtime.frames import FramedConnection, split_address
 from octoloom.wire.device import FROM_DEVICE_BYTES_MAX
 from octoloom.wire.link import Intro, decode, encode_frame, encode_intro
-from tests.chaos.cluster import Cluster, until
-from tests.chaos.journal import PATIENCE_S
+from tests.chaos.cluster import Cluster
 from tests.chaos.ledger import follow
+from tests.waiting import PATIENCE_S
+from tests.waiting import until_answered as until
 
 SPACE = "space"
 SECRET = "a secret of more than sixteen bytes"
@@ -122,7 +123,7 @@ class Raw(WSListener):
         async def found() -> dict[str, Any] | None:
             return next((message for message in self.heard if message["type"] == kind), None)
 
-        return dict(await until(f"a {kind}, beside {self.heard}", found))
+        return dict(await until(found, f"a {kind}, beside {self.heard}"))
 
 
 def bootstrap(device: str, **more: Any) -> bytes:
@@ -190,7 +191,7 @@ async def misbehave(cluster: Cluster, head: str, text: str, code: str, kind: WSM
     async def is_counted() -> bool:
         return bool((await cluster.ask(head))["counters"].get(code, 0) == counted + 1)
 
-    await until(f"the counter of {code} after {text}", is_counted)
+    await until(is_counted, f"the counter of {code} after {text}")
     assert await cluster.until_equal() == held, text
 
 
@@ -229,7 +230,7 @@ async def speak_in_an_old_epoch(cluster: Cluster, head: str) -> None:
     async def are_answered() -> bool:
         return len(answers) >= len(messages)
 
-    await until("the answers to an old epoch", are_answered)
+    await until(are_answered, "the answers to an old epoch")
     assert answers == [link.Stale(chain, view.epoch)] * len(messages)
     connection.abort()
     assert (await cluster.ask(head))["counters"].get("stale-epoch", 0) == counted + len(messages)

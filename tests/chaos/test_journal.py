@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from tests.chaos import journal
-from tests.chaos.cluster import until
 from tests.chaos.journal import Behind, Fell
 from tests.chaos.journaled import JournaledCluster, JournalText
 from tests.chaos.story import Swarms, publish, report, swarms
 from tests.chaos.swarm import Actor
+from tests.waiting import until_answered as until
 
 ROOT = Path(__file__).parents[2]
 DOWN_S = 0.5
@@ -42,7 +42,7 @@ async def until_told(swarm: Swarms, more: int) -> None:
     async def enough() -> bool:
         return told(swarm) >= wanted
 
-    await until(f"{more} more outcomes", enough)
+    await until(enough, f"{more} more outcomes")
 
 
 async def conclude(cluster: JournaledCluster, swarm: Swarms, actors: Sequence[Actor]) -> tuple[JournalText, str]:
@@ -58,7 +58,7 @@ async def conclude(cluster: JournaledCluster, swarm: Swarms, actors: Sequence[Ac
         there = text.versions()
         return text if all(there.get(space, 0) >= version for space, (version, _) in replicas.items()) else None
 
-    text: JournalText = await until("all versions in the journal", is_all_there)
+    text: JournalText = await until(is_all_there, "all versions in the journal")
     book = journal.Book(journal.read(swarm.journals))
     where = {actor.name: actor.space for actor in actors}
     assert list(text.doubts(replicas)) == []

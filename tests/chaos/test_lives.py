@@ -17,11 +17,12 @@ from octoloom.core.device_effects import Saved
 from octoloom.runtime.processes import Child
 from octoloom.storage.device_store import DeviceStore
 from tests.chaos import journal
-from tests.chaos.cluster import Cluster, until
+from tests.chaos.cluster import Cluster
 from tests.chaos.journal import Ended
 from tests.chaos.ledger import REFUSED
 from tests.chaos.story import Swarms, publish, report, swarms
 from tests.chaos.swarm import Actor
+from tests.waiting import until_answered as until
 
 ROOT = Path(__file__).parents[2]
 SPACE = "space"
@@ -119,7 +120,7 @@ async def live(cluster: Cluster, swarm: Swarms, actors: list[Actor]) -> None:
         book = journal.Book(journal.read([swarm.journals[-1]]))
         return all(len(book.told[name, life]) >= TOLD_MIN for name in names)
 
-    await until(f"the outcomes of life {life}", told_enough)
+    await until(told_enough, f"the outcomes of life {life}")
     await END[life % len(END)](cluster, swarm, child)
 
 

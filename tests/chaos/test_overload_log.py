@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -18,7 +17,8 @@ from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import read_fetched
 from tests.chaos.bad_scene import DOORS, GROWTH_BYTES_MAX, TOPIC, Scene, many_files
-from tests.chaos.raw_log import GOOD, PATIENCE_S, Raw, batch, raw
+from tests.chaos.raw_log import GOOD, Raw, batch, raw
+from tests.waiting import until
 
 TAKEN_MAX = 32 * 1024 * 1024
 """Bytes of questions without an answer that was read; the kernel alone keeps some megabytes on each side."""
@@ -93,7 +93,7 @@ def test_a_full_disk_is_told_and_waited_for(scene: Scene, client: Raw) -> None:
     scene.log.kill(1)
     scene.log.start(1)
     with raw(scene.address("broker")) as again:
-        wait_until(lambda: again.fetch(TOPIC).error == 0)
+        until(lambda: again.fetch(TOPIC).error == 0)
         last = again.fetch(TOPIC, end + 1)
         assert (last.high, values_of(last, end + 1)) == (end + 2, [b"two"])
 
@@ -121,16 +121,9 @@ def commit(client: Raw, offset: int) -> int:
     # The first one of all has the groups' own topic made.
     client.ask_cold(Api.FIND_COORDINATOR, 3, key="alone", key_type=0)
     passing = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    wait_until(lambda: error() not in passing)
+    until(lambda: error() not in passing)
     return error()
 
 
 def values_of(fetched: ask.FetchedPartition, offset: int) -> list[bytes | None]:
     return [record.value for record in read_fetched(bytes(fetched.batches), offset)[0]]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -29,6 +29,7 @@ from octoloom.runtime.processes import PARENT
 from tests.clients.cluster import Cluster
 from tests.runtime.real_log import real_log
 from tests.spark.sink_world import Found, read_topic
+from tests.waiting import until
 
 PARTITIONS = 3
 BATCH_MAX = 600
@@ -183,12 +184,12 @@ class Copy:
         log.brokers[number].await_ready()
 
 
-def until(text: str, condition: Callable[[], bool], copy: Copy, pause_s: float = 0.05) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited {PATIENCE_S:.0f} s for {text}:\n{copy._log.read_text()[-3000:]}")
-        time.sleep(pause_s)
+def await_copy(text: str, condition: Callable[[], bool], copy: Copy, pause_s: float = 0.05) -> None:
+    try:
+        until(condition, text, PATIENCE_S, pause_s)
+    except AssertionError as error:
+        error.add_note(copy._log.read_text()[-3000:])
+        raise
 
 
 def danger(copy: Copy, written: Ends) -> None:
@@ -199,10 +200,10 @@ def danger(copy: Copy, written: Ends) -> None:
         return written() > before or not copy.is_between
 
     while before == 0 or not copy.is_between:
-        until("a batch to be done", lambda: not copy.is_between, copy, 0.002)
+        await_copy("a batch to be done", lambda: not copy.is_between, copy, 0.002)
         before = written()
-        until("a batch to be planned", lambda: copy.is_between, copy, 0.002)
-        until("something to be written", grew, copy, 0.002)
+        await_copy("a batch to be planned", lambda: copy.is_between, copy, 0.002)
+        await_copy("something to be written", grew, copy, 0.002)
 
 
 def differences(original: dict[int, list[Found]], copy: dict[int, list[Found]]) -> list[str]:
@@ -228,7 +229,7 @@ def rounds(cluster: Cluster, folder: Path, faults: list[str]) -> int:
     try:
         for number, fault in enumerate(faults):
             done = copy.done
-            until("the copy to go on", lambda done=done: copy.done > done + 1, copy)  # type: ignore[misc]
+            await_copy("the copy to go on", lambda done=done: copy.done > done + 1, copy)  # type: ignore[misc]
             if number % 2 == 0:
                 danger(copy, written)
             else:
@@ -236,9 +237,9 @@ def rounds(cluster: Cluster, folder: Path, faults: list[str]) -> int:
             print(f"{fault} after batch {copy.done}")
             getattr(copy, f"kill_{fault}")()
         done = copy.done
-        until("the copy to go on", lambda: copy.done > done, copy)
+        await_copy("the copy to go on", lambda: copy.done > done, copy)
         original.stop()
-        until("the rest", lambda: written() >= original.count and not copy.is_between, copy)
+        await_copy("the rest", lambda: written() >= original.count and not copy.is_between, copy)
     finally:
         original.stop()
         copy.end()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Self
 
-PATIENCE_S = 30.0
+from tests.waiting import PATIENCE_S
 
 
 def chat_command(register: str, room: str, name: str, *options: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-PATIENCE_S = 120.0
+from tests.waiting import PATIENCE_S
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -16,8 +16,7 @@ from confluent_kafka import TopicPartition as Place
 
 from octoloom.cli import octoloom
 from octoloom.runtime.processes import Child
-
-PATIENCE_S = 30.0
+from tests.waiting import PATIENCE_S
 
 
 @contextlib.asynccontextmanager

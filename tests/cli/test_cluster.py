@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ import psutil
 import pytest
 
 from octoloom import Device
-
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S, until
 
 GAME = """
 from octoloom import App
@@ -62,10 +60,14 @@ class Up:
         return json.loads(result.stdout)
 
     def until(self, condition: Callable[[Any], bool]) -> Any:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition(status := self.status()):
-            assert time.monotonic() < deadline, status
-        return status
+        seen: list[Any] = []
+
+        def is_so() -> bool:
+            seen[:] = [self.status()]
+            return condition(seen[0])
+
+        until(is_so, "a status as wanted")
+        return seen[0]
 
     def roles(self) -> dict[str, str]:
         """Role → id, once all are there."""

@@ -18,8 +18,9 @@ from octoloom import Group, ReceivedMessage
 from octoloom.cli import octoloom
 from octoloom.core.steps import BUFFERED
 from octoloom.runtime.step_file import read_steps
-from tests.cli.chats import PATIENCE_S, ChatProcess, PtyChat, chat_command
+from tests.cli.chats import ChatProcess, PtyChat, chat_command
 from tests.runtime.real_log import RealProcess
+from tests.waiting import PATIENCE_S
 
 _rooms = itertools.count(1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from octoloom.cli.spark_options import Common, spark_options
 from octoloom.core.errors import OctoloomError, UsageError
 from octoloom.runtime import cluster_file, processes
 from octoloom.runtime.cluster_file import ClusterNote
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,8 +191,7 @@ nap()
 def test_ctrl_c_ends_it_at_once_and_in_silence(tmp_path: Path) -> None:
     command = [sys.executable, "-c", NAP, "--master", "local[1]", "--memory", "512m"]
     napping = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "begun").exists() and napping.poll() is None:
-        time.sleep(0.1)
+    until(lambda: (tmp_path / "begun").exists() or napping.poll() is not None, "the nap to begin", pause_s=0.1)
     napping.send_signal(2)
-    said = napping.communicate(timeout=120)
+    said = napping.communicate(timeout=PATIENCE_S)
     assert (napping.returncode, said) == (130, ("", ""))

@@ -21,8 +21,8 @@ from click.testing import CliRunner, Result
 from octoloom.cli import COMMANDS, octoloom
 from octoloom.cli.topic import command as group
 from tests.runtime.real_log import RealLog, real_log
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 MAIN = "from octoloom.cli import COMMANDS, main; COMMANDS['topic'] = 'topic'; main()"
 
 

@@ -17,8 +17,7 @@ from octoloom.cli import octoloom
 from octoloom.cli.topic_archive_screen import size_text
 from octoloom.spark.archive_manifest import load_manifest
 from tests.runtime.real_log import RealLog, real_log
-
-PATIENCE_S = 60.0
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

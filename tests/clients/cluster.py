@@ -11,19 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from octoloom.wire.kafka.batches import BatchHeader, check_batches
 from octoloom.wire.kafka.compression import CODECS
 from tests.runtime.broker_world import Client
 from tests.runtime.real_log import RealLog
+from tests.waiting import PATIENCE_S
 
-PATIENCE_S = 60.0
 SESSION_MS = 6_000
 """Of members of consumer groups: as short as brokers allow."""
 
@@ -90,17 +88,6 @@ class Cluster:
                 return bytes(fetched.batches)
 
         return [header for _, header in check_batches(memoryview(asyncio.run(fetch())))]
-
-
-def until(text: str, condition: Callable[[], Any]) -> Any:
-    """Asks until the answer is true, and returns it."""
-    deadline = time.monotonic() + PATIENCE_S
-    last = None
-    while time.monotonic() < deadline:
-        if last := condition():
-            return last
-        time.sleep(0.02)
-    pytest.fail(f"waited {PATIENCE_S:.0f} s for {text}; last: {last}")
 
 
 def numbered(first: int, count: int) -> list[bytes]:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from confluent_kafka import Producer
 
-from tests.clients.cluster import PATIENCE_S, Cluster, in_order, numbered, until
+from tests.clients.cluster import Cluster, in_order, numbered
+from tests.waiting import PATIENCE_S, until
 
 PARTITIONS = 4
 POLL_S = 0.1
@@ -82,12 +83,12 @@ def play_group(cluster: Cluster, join: Join) -> str:
         assert read(ada) == numbered(0, 40)
         assert ada.partitions == every
         with joined(join, cluster, group, topic) as eve:
-            until("both to have a part", lambda: len(shared(ada, eve)) == 2)
+            until(lambda: len(shared(ada, eve)) == 2, "both to have a part")
             assert ada.partitions | eve.partitions == every
             write(cluster, topic, numbered(40, 40))
             assert read(ada, eve) == numbered(0, 80)
             assert min(len(ada.values) - 40, len(eve.values)) == 20
-        until("ada to have all", lambda: healthy(ada).partitions == every)
+        until(lambda: healthy(ada).partitions == every, "ada to have all")
         write(cluster, topic, numbered(80, 40))
         assert read(ada, eve, count=120) == numbered(0, 120)
     write(cluster, topic, numbered(120, 8))
@@ -115,7 +116,7 @@ def read(*members: Member, count: int = 0) -> list[bytes]:
     def values() -> list[bytes]:
         return [value for member in members for value in healthy(member).values]
 
-    until(f"{wanted} records", lambda: len(values()) >= wanted)
+    until(lambda: len(values()) >= wanted, f"{wanted} records")
     return in_order(values())
 
 

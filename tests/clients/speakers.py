@@ -20,7 +20,8 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import KafkaConsumer, KafkaProducer, codec  # type: ignore[import-untyped]
 from kafka import TopicPartition as PythonPartition
 
-from tests.clients.cluster import PATIENCE_S, Note
+from tests.clients.cluster import Note
+from tests.waiting import PATIENCE_S, STORY_S
 
 KCAT = shutil.which("kcat")
 NO_KCAT = "kcat is not installed here (Debian: apt-get install kcat)"
@@ -92,7 +93,7 @@ class Aio:
             await asyncio.wait_for(producer.flush(), PATIENCE_S)
 
     def read(self, bootstrap: str, topic: str, partition: int, offset: int, count: int) -> list[Note]:
-        return asyncio.run(asyncio.wait_for(self._read(bootstrap, topic, partition, offset, count), PATIENCE_S))
+        return asyncio.run(asyncio.wait_for(self._read(bootstrap, topic, partition, offset, count), STORY_S))
 
     async def _read(self, bootstrap: str, topic: str, partition: int, offset: int, count: int) -> list[Note]:
         where = AioPartition(topic, partition)

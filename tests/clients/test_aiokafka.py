@@ -12,13 +12,14 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType  #
 from aiokafka.errors import OffsetOutOfRangeError, for_code  # type: ignore[import-untyped]
 from aiokafka.structs import TopicPartition  # type: ignore[import-untyped]
 
-from tests.clients.cluster import PATIENCE_S, SESSION_MS, Cluster, Note, numbered
+from tests.clients.cluster import SESSION_MS, Cluster, Note, numbered
 from tests.clients.groups import POLL_S, Member, play_group
 from tests.clients.speakers import Aio
+from tests.waiting import STORY_S
 
 
 def play(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
+    asyncio.run(asyncio.wait_for(story(), STORY_S))
 
 
 @pytest.mark.parametrize("where", ["brokers", "register"])

@@ -25,9 +25,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from tests.clients.cluster import PATIENCE_S, SESSION_MS, Cluster, Note, numbered, until
+from tests.clients.cluster import SESSION_MS, Cluster, Note, numbered
 from tests.clients.groups import PARTITIONS, POLL_S, Member, joined, play_group, read, write
 from tests.clients.speakers import Confluent
+from tests.waiting import PATIENCE_S, until
 
 
 def admin_of(cluster: Cluster) -> AdminClient:
@@ -165,7 +166,7 @@ def test_topics_are_administered(cluster: Cluster) -> None:
     def parts() -> int:
         return len(admin.list_topics(timeout=PATIENCE_S).topics[topic].partitions)
 
-    until("all brokers to know the partitions", lambda: parts() == 4)
+    until(lambda: parts() == 4, "all brokers to know the partitions")
     resource = ConfigResource(ResourceType.TOPIC, topic)
     assert result_of(admin.describe_configs([resource]))["retention.ms"].value == "60000"
     entry = ConfigEntry("segment.bytes", "65536", incremental_operation=AlterConfigOpType.SET)
@@ -175,12 +176,12 @@ def test_topics_are_administered(cluster: Cluster) -> None:
         found = result_of(admin.describe_configs([resource]))
         return [found[name].value for name in ("segment.bytes", "retention.ms")]
 
-    until("all brokers to know the settings", lambda: settings() == ["65536", "60000"])
+    until(lambda: settings() == ["65536", "60000"], "all brokers to know the settings")
     Confluent().write(cluster.brokers, topic, 0, "none", [Note(None, value) for value in numbered(0, 10)])
     assert result_of(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
     assert result_of(admin.list_offsets({TopicPartition(topic, 0): earliest})).offset == 4
     result_of(admin.delete_topics([topic]))
-    until("all brokers to forget the topic", lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics)
+    until(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics, "all brokers to forget the topic")
     described = admin.describe_cluster().result(PATIENCE_S)
     assert sorted(node.id for node in described.nodes) == [1, 2, 3]

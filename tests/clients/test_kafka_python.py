@@ -10,9 +10,10 @@ from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[impor
 from kafka.errors import NoError, OffsetOutOfRangeError, TopicAlreadyExistsError  # type: ignore[import-untyped]
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
-from tests.clients.cluster import PATIENCE_S, SESSION_MS, Cluster, Note, numbered, until
+from tests.clients.cluster import SESSION_MS, Cluster, Note, numbered
 from tests.clients.groups import POLL_S, Member, play_group
 from tests.clients.speakers import Python
+from tests.waiting import PATIENCE_S, until
 
 PATIENCE_MS = PATIENCE_S * 1000
 
@@ -124,7 +125,7 @@ def test_topics_are_administered(cluster: Cluster, admin: KafkaAdminClient) -> N
         [described] = admin.describe_topics([topic])
         return sorted(part["partition_index"] for part in described["partitions"])
 
-    until("all brokers to know the partitions", lambda: parts() == [0, 1, 2, 3])
+    until(lambda: parts() == [0, 1, 2, 3], "all brokers to know the partitions")
     assert topic in admin.list_topics()
 
     def settings() -> dict[str, str]:
@@ -136,13 +137,13 @@ def test_topics_are_administered(cluster: Cluster, admin: KafkaAdminClient) -> N
         change = ConfigResource(ConfigResourceType.TOPIC, topic, {"segment.bytes": value})
         assert admin.alter_configs([change], incremental=incremental) == {"topic": {topic: "OK"}}
         wanted = {"retention.ms": "60000", "min.insync.replicas": "2", "segment.bytes": value}
-        until(f"all brokers to know {wanted}", lambda wanted=wanted: settings() == wanted)  # type: ignore[misc]
+        until(lambda wanted=wanted: settings() == wanted, f"all brokers to know {wanted}")  # type: ignore[misc]
     admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic, ["segment.bytes"])])
-    until("all brokers to know the default", lambda: "segment.bytes" not in settings())
+    until(lambda: "segment.bytes" not in settings(), "all brokers to know the default")
     Python().write(cluster.brokers, topic, 0, "none", [Note(None, value) for value in numbered(0, 10)])
     where = TopicPartition(topic, 0)
     assert admin.delete_records({where: 4})[where]["low_watermark"] == 4
     admin.delete_topics([topic])
-    until("all brokers to forget the topic", lambda: topic not in admin.list_topics())
+    until(lambda: topic not in admin.list_topics(), "all brokers to forget the topic")
     seen = admin.describe_cluster()
     assert sorted(each["broker_id"] for each in seen["brokers"]) == [1, 2, 3]

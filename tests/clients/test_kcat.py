@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.cluster import PATIENCE_S, SESSION_MS, Cluster, in_order, numbered, until
+from tests.clients.cluster import SESSION_MS, Cluster, in_order, numbered
 from tests.clients.groups import PARTITIONS, write
 from tests.clients.speakers import KCAT, NO_KCAT, run_kcat
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(KCAT is None, reason=NO_KCAT)
 
@@ -51,7 +52,7 @@ def test_records_are_found_by_their_time(cluster: Cluster) -> None:
     run_kcat(cluster.brokers, "-P", "-t", topic, "-p", "0", given="before\n")
     [line] = run_kcat(cluster.brokers, "-C", "-t", topic, "-e", "-J").splitlines()
     time_ms = json.loads(line)["ts"] + 1
-    until("the clock to move", lambda: time.time() * 1000 > time_ms)
+    until(lambda: time.time() * 1000 > time_ms, "the clock to move")
     run_kcat(cluster.brokers, "-P", "-t", topic, "-p", "0", given="later\n")
     assert run_kcat(cluster.brokers, "-C", "-t", topic, "-e", "-o", f"s@{time_ms}") == "later\n"
     assert run_kcat(cluster.brokers, "-Q", "-t", f"{topic}:0:{time_ms}").split() == [topic, "[0]", "offset", "1"]
@@ -101,16 +102,16 @@ def test_a_group_shares_a_topic_and_remembers_where_it_was(cluster: Cluster, tmp
     every = set(range(PARTITIONS))
     write(cluster, topic, numbered(0, 40))
     with reading(cluster, group, topic, tmp_path / "ada") as ada:
-        until("the first records", lambda: len(ada.values) == 40)
+        until(lambda: len(ada.values) == 40, "the first records")
         with reading(cluster, group, topic, tmp_path / "eve") as eve:
-            until("both to have a part", lambda: len(ada.partitions) == len(eve.partitions) == 2)
+            until(lambda: len(ada.partitions) == len(eve.partitions) == 2, "both to have a part")
             assert ada.partitions | eve.partitions == every
             write(cluster, topic, numbered(40, 40))
-            until("more records", lambda: len(ada.values + eve.values) >= 80)
-        until("ada to have all", lambda: ada.partitions == every)
+            until(lambda: len(ada.values + eve.values) >= 80, "more records")
+        until(lambda: ada.partitions == every, "ada to have all")
         assert in_order(ada.values + eve.values) == numbered(0, 80)
         assert len(eve.values) == 20
     write(cluster, topic, numbered(80, 8))
     with reading(cluster, group, topic, tmp_path / "zoe") as zoe:
-        until("what came meanwhile", lambda: len(zoe.values) >= 8)
+        until(lambda: len(zoe.values) >= 8, "what came meanwhile")
     assert in_order(zoe.values) == numbered(80, 8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,11 @@ from octoloom.wire.kafka import cold
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.compose import compose_request
 from octoloom.wire.kafka.records import Record, build_batch, read_fetched
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
-PATIENCE_S = 20.0
 FAST = BrokerSettings(sync=SYNC_OS, snapshot_ms=1_000_000, retention_check_ms=1_000_000, lag_ms=1_000)
 """Nothing happens by itself that a test does not ask for."""
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 class World:

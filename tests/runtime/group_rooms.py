@@ -14,8 +14,9 @@ from octoloom import Group, ReceivedMessage
 from octoloom.core.group_register import GroupRegisterConfig
 from octoloom.core.register import RegisterConfig
 from octoloom.runtime.register import RegisterServer
+from tests.waiting import STORY_S
+from tests.waiting import async_until as until
 
-PATIENCE_S = 20.0
 T = TypeVar("T")
 
 
@@ -23,17 +24,11 @@ def run(story: Callable[[], Awaitable[T]], plain: bool = False) -> T:
     """Runs a story; `plain` on asyncio's own loop instead of uvloop."""
 
     async def told() -> T:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(STORY_S):
             return await story()
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop if plain else uvloop.new_event_loop) as runner:
         return runner.run(told())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():
-            await asyncio.sleep(0.002)
 
 
 class Listener:

@@ -21,9 +21,10 @@ from octoloom.runtime.register import RegisterServer
 from octoloom.wire.kafka.apis import correlation_of
 from octoloom.wire.kafka.cold import decode_response, encode_request
 from octoloom.wire.kafka.compose import compose_request
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
 T = TypeVar("T")
-PATIENCE_S = 60.0
 
 
 class InnerLog:
@@ -72,8 +73,7 @@ class InnerLog:
             name = f"b{number}"
             broker = BrokerServer(name, self.register.address, self._data / name, port=port, settings=settings)
             await broker.start()
-            while broker.id not in broker.state.directory.brokers:
-                await asyncio.sleep(0.005)
+            await until(lambda: broker.id in broker.state.directory.brokers)
             return broker
 
         self.brokers[number] = self.run(started())

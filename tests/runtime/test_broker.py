@@ -18,7 +18,9 @@ from octoloom.runtime.broker_settings import SYNC_ALWAYS
 from octoloom.wire.kafka import client_messages as messages
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
-from tests.runtime.broker_world import FAST, Client, World, batch, until, with_settings, world
+from tests.runtime.broker_world import FAST, Client, World, batch, with_settings, world
+from tests.waiting import PATIENCE_S, until_answered
+from tests.waiting import async_until as until
 
 THREE = ("b1", "b2", "b3")
 
@@ -34,15 +36,16 @@ def name_in(all_of_it: World, broker: BrokerServer) -> str:
 
 async def produce_until_taken(all_of_it: World, topic: str, data: bytes) -> messages.Produced:
     """As a client does: asks for the leader again until the batch is taken."""
-    async with asyncio.timeout(20):
-        while True:
-            leader = all_of_it.leader(topic)
-            if leader is not None:
-                async with Client.to(leader.address) as client:
-                    produced = await client.produce(topic, data)
-                if produced.error == 0:
-                    return produced
-            await asyncio.sleep(0.02)
+
+    async def taken() -> messages.Produced | None:
+        leader = all_of_it.leader(topic)
+        if leader is None:
+            return None
+        async with Client.to(leader.address) as client:
+            produced = await client.produce(topic, data)
+        return produced if produced.error == 0 else None
+
+    return await until_answered(taken, "somebody to take the batch")
 
 
 def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -322,7 +325,7 @@ def test_a_broker_whose_name_another_one_took_ends(tmp_path: Path) -> None:
             copy = BrokerServer("b1", all_of_it.register.address, tmp_path / "copy", settings=FAST)
             await copy.start()
             with pytest.raises(UsageError, match="will not have b1#1"):
-                await asyncio.wait_for(older.failed, 10)
+                await asyncio.wait_for(older.failed, PATIENCE_S)
             await copy.stop()
 
     uvloop.run(main())

@@ -25,7 +25,8 @@ from kafka.admin import NewTopic as OtherNewTopic
 from octoloom.core.topic_admin import OFFSETS_TOPIC, SETTINGS
 from octoloom.wire.kafka.apis import SERVED, Api
 from octoloom.wire.kafka.errors import ErrorCode
-from tests.runtime.inner_log import PATIENCE_S, InnerLog, inner_log, line
+from tests.runtime.inner_log import InnerLog, inner_log, line
+from tests.waiting import PATIENCE_S
 
 TIMEOUT = timedelta(seconds=PATIENCE_S)
 

@@ -20,7 +20,8 @@ from octoloom.runtime.broker_connection import BUFFER_BYTES, REQUESTS_MAX, Conne
 from octoloom.runtime.broker_sockets import Buffers, Sockets
 from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka.apis import Api, parse_header
-from tests.runtime.broker_world import Client, batch, until, with_settings, world
+from tests.runtime.broker_world import Client, batch, with_settings, world
+from tests.waiting import async_until as until
 
 FRAME_MAX = 1 << 20
 NONSENSE, NO_MATTER = b"nonsense", b"no matter"

@@ -18,7 +18,8 @@ from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import read_fetched
-from tests.runtime.broker_world import Client, batch, until, with_settings, world
+from tests.runtime.broker_world import Client, batch, with_settings, world
+from tests.waiting import async_until as until
 
 
 def values_of(fetched: ask.FetchedPartition, offset: int = 0) -> list[bytes | None]:

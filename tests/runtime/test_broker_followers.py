@@ -18,7 +18,8 @@ from octoloom.wire.replication import (
     encode_from_follower,
     encode_intro,
 )
-from tests.runtime.broker_world import Client, World, batch, until, with_settings, world
+from tests.runtime.broker_world import Client, World, batch, with_settings, world
+from tests.waiting import async_until as until
 
 ME = "b2#1"
 

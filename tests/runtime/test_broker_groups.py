@@ -24,7 +24,8 @@ from octoloom.runtime.directory_answers import OFFSETS_PARTITIONS, place_of
 from octoloom.runtime.group_host import GroupHost
 from octoloom.wire.kafka.apis import SERVED, Api
 from octoloom.wire.kafka.errors import ErrorCode
-from tests.runtime.inner_log import PATIENCE_S, InnerLog, Line, inner_log, line
+from tests.runtime.inner_log import InnerLog, Line, inner_log, line
+from tests.waiting import PATIENCE_S, until
 
 T = TypeVar("T")
 RECORDS = 300
@@ -59,13 +60,6 @@ def consumer(log: InnerLog, group: str, **more: Any) -> Consumer:
         "log_level": 0,
     }
     return Consumer({"bootstrap.servers": log.address, "group.id": group, **settings, **more})
-
-
-def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < end, "it never came true"
-        time.sleep(0.01)
 
 
 def again(call: Callable[[], T]) -> T:

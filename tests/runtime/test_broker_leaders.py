@@ -22,7 +22,8 @@ from octoloom.wire.replication import (
     encode_parts,
     encode_welcome,
 )
-from tests.runtime.broker_world import until, world
+from tests.runtime.broker_world import world
+from tests.waiting import async_until as until
 
 LIAR = "liar#1"
 Speech = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

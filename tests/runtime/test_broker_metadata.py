@@ -14,7 +14,8 @@ from octoloom.runtime.broker import BrokerServer
 from octoloom.wire.kafka import client_messages as ask
 from octoloom.wire.kafka.apis import ADVERTISED, SERVED, Api
 from octoloom.wire.kafka.errors import ErrorCode
-from tests.runtime.broker_world import FAST, Client, batch, until, with_settings, world
+from tests.runtime.broker_world import FAST, Client, batch, with_settings, world
+from tests.waiting import async_until as until
 
 
 def test_metadata_names_brokers_leaders_and_replicas(tmp_path: Path) -> None:

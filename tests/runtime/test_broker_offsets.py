@@ -11,7 +11,8 @@ import uvloop
 from octoloom.wire.kafka.apis import SERVED, Api
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, build_batch
-from tests.runtime.broker_world import Client, until, world
+from tests.runtime.broker_world import Client, world
+from tests.waiting import async_until as until
 
 
 def timed(*timestamps: int) -> bytes:

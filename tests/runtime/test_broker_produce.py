@@ -19,7 +19,9 @@ from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.batches import read_header
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, build_batch
-from tests.runtime.broker_world import Client, World, batch, until, with_settings, world
+from tests.runtime.broker_world import Client, World, batch, with_settings, world
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
 
 def corrupt(data: bytes) -> bytes:
@@ -297,7 +299,7 @@ def test_a_sync_that_fails_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
             assert await client.is_hung_up()
             assert all_of_it.one.failed is not None
             with pytest.raises(StoreError):
-                await asyncio.wait_for(all_of_it.one.failed, 5)
+                await asyncio.wait_for(all_of_it.one.failed, PATIENCE_S)
             monkeypatch.undo()
 
     uvloop.run(main())

@@ -9,7 +9,7 @@ import uvloop
 
 from octoloom.core.errors import StoreError
 from octoloom.runtime.broker_sync import Synced, Syncer
-from tests.runtime.broker_world import until
+from tests.waiting import async_until as until
 
 
 class SlowLog:

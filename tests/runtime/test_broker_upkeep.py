@@ -16,7 +16,8 @@ from octoloom.runtime import broker_upkeep
 from octoloom.runtime.broker_logs import Logs, load_side
 from octoloom.storage.log import Log
 from octoloom.wire.kafka.records import Record, build_batch
-from tests.runtime.broker_world import Client, World, batch, until, with_settings, world
+from tests.runtime.broker_world import Client, World, batch, with_settings, world
+from tests.waiting import async_until as until
 
 
 def old(value: bytes) -> bytes:

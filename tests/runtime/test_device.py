@@ -22,6 +22,8 @@ from octoloom.runtime.device_driver import joined
 from octoloom.runtime.device_route import Route
 from octoloom.runtime.observer import Observer
 from octoloom.wire.device import decode_from_device, encode
+from tests.waiting import STORY_S
+from tests.waiting import async_until as until
 
 Scenario = Callable[[], Coroutine[Any, Any, None]]
 
@@ -109,10 +111,6 @@ class Head:
         for connection in self.connections:
             connection.say(m.Changed(self.version - 1, self.version, patches=[patch], kills=kills or []))
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
-            await asyncio.sleep(0.005)
-
 
 class Connection(WSListener):
     def __init__(self, head: Head) -> None:
@@ -158,7 +156,7 @@ async def serving(port: int = 0) -> AsyncIterator[Head]:
 
 def play(scenario: Awaitable[None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(STORY_S):
             await scenario
 
     asyncio.run(bounded())
@@ -223,7 +221,7 @@ def test_a_lost_connection_loses_nothing() -> None:
         async with serving() as head, joining(head) as ada:
             head.settles = False
             sending = ada.send("add", 1)
-            await head.until(lambda: bool(head.live))
+            await until(lambda: bool(head.live))
             head.connections[0].drop()
             head.live.clear()
             head.settles = True
@@ -240,7 +238,7 @@ def test_the_next_process_goes_on_with_the_store(tmp_path: Path) -> None:
             head.settles = False
             async with joining(head, store=tmp_path / "ada.db") as ada:
                 ada.send("add", {"text": "first"})
-                await head.until(lambda: bool(head.live))
+                await until(lambda: bool(head.live))
             head.settles = True
             async with joining(head, store=tmp_path / "ada.db") as ada:
                 await ada.settled()
@@ -285,8 +283,8 @@ def test_nothing_is_said_before_it_is_durable(tmp_path: Path, monkeypatch: pytes
             assert sends(head) == []
             # A connection that ends meanwhile takes its sends with it: the next one starts with a bootstrap.
             head.connections[0].drop()
-            await head.until(lambda: not ada.connected)
-            await head.until(lambda: ada._driver._socket is not None)
+            await until(lambda: not ada.connected)
+            await until(lambda: ada._driver._socket is not None)
             gate.set()
             assert await sending
             assert [type(message) for message in head.heard] == [m.Bootstrap, m.Bootstrap]
@@ -322,7 +320,7 @@ def test_a_redirect_is_followed_and_a_dead_link_left_for_another() -> None:
                 signpost.refuses = None
                 head.refuses = m.Redirect(signpost.url)
                 head.connections[0].drop()
-                await signpost.until(lambda: bool(signpost.connections))
+                await until(lambda: bool(signpost.connections))
                 assert await ada.send("add", 1)
 
     play(scenario())
@@ -357,7 +355,7 @@ def test_a_silent_link_is_pinged_and_left() -> None:
             other.version = 50
             async with joining(head) as ada:
                 head.answers = False
-                await other.until(lambda: bool(bootstraps(other)))
+                await until(lambda: bool(bootstraps(other)))
                 assert isinstance(head.heard[-1], m.Ping)
                 await ada.online()
 
@@ -369,7 +367,7 @@ def test_a_fenced_device_stops_for_good_and_tells_who_waits() -> None:
         async with serving() as head, joining(head) as ada:
             head.settles = False
             sending = ada.send("add", 1)
-            await head.until(lambda: bool(head.live))
+            await until(lambda: bool(head.live))
             changes = ada.changes()
             head.connections[0].say(m.Refused("fenced", "a newer connection took over"))
             with pytest.raises(UsageError, match="its own name"):
@@ -378,7 +376,7 @@ def test_a_fenced_device_stops_for_good_and_tells_who_waits() -> None:
                 await ada.settled()
             with pytest.raises(UsageError, match="fenced"):
                 await anext(changes)
-            await head.until(lambda: not head.connections)
+            await until(lambda: not head.connections)
 
     play(scenario())
 
@@ -399,7 +397,7 @@ def test_a_link_that_breaks_the_protocol_is_left() -> None:
     async def scenario() -> None:
         async with serving() as head, joining(head) as ada:
             head.connections[0].transport.send(WSMsgType.TEXT, b'{"type":"nonsense"}')
-            await head.until(lambda: len(bootstraps(head)) == 2)
+            await until(lambda: len(bootstraps(head)) == 2)
             assert await ada.send("add", 1)
 
     play(scenario())
@@ -453,7 +451,7 @@ def test_the_view_shows_pending_events_at_once_and_settles() -> None:
             refused = ada.send("add", "no")
             assert (ada.view["n"], ada.state["n"]) == (1, 0)
             assert ada.view is ada.view
-            await head.until(lambda: len(head.live) == 2)
+            await until(lambda: len(head.live) == 2)
             head.settle()
             assert not await refused
             assert ada.view["n"] == ada.state["n"] == 1
@@ -468,7 +466,7 @@ def test_giving_up_on_an_outcome_does_not_take_it_from_others() -> None:
             sending = ada.send("add", 1)
             with suppress(TimeoutError):
                 await asyncio.wait_for(sending, 0.01)
-            await head.until(lambda: bool(head.live))
+            await until(lambda: bool(head.live))
             head.settle()
             assert await sending
 
@@ -481,7 +479,7 @@ def test_leaving_says_what_was_done_and_tells_who_waits() -> None:
             async with joining(head) as ada:
                 head.settles = False
                 sending = ada.send("add", 1)
-            await head.until(lambda: bool(head.live) and not head.connections)
+            await until(lambda: bool(head.live) and not head.connections)
             with pytest.raises(UsageError, match="closed"):
                 await sending
             with pytest.raises(UsageError, match="closed"):

@@ -11,6 +11,8 @@ import uvloop
 from octoloom.core.errors import ProtocolError
 from octoloom.runtime.frames import FramedConnection
 from octoloom.wire.framing import frame
+from tests.waiting import STORY_S
+from tests.waiting import async_until as until
 
 Story = Callable[[], Awaitable[None]]
 
@@ -19,7 +21,7 @@ Story = Callable[[], Awaitable[None]]
 def run(request: pytest.FixtureRequest) -> Callable[[Story], None]:
     def runs(story: Story) -> None:
         async def told() -> None:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(STORY_S):
                 await story()
 
         with asyncio.Runner(loop_factory=request.param) as runner:
@@ -67,11 +69,6 @@ async def pair(frame_max: int = 1 << 28) -> tuple[Side, Side, asyncio.Server]:
     server = await loop.create_server(lambda: theirs.connection, "127.0.0.1", 0)
     await loop.create_connection(lambda: ours.connection, "127.0.0.1", server.sockets[0].getsockname()[1])
     return ours, theirs, server
-
-
-async def until(true: Callable[[], bool]) -> None:
-    while not true():
-        await asyncio.sleep(0.002)
 
 
 def test_what_is_sent_in_one_tick_arrives_together(run: Callable[[Story], None]) -> None:

@@ -13,7 +13,8 @@ from octoloom.core.filters import Forwarder, MessageFilters, SentMessage, Unknow
 from octoloom.core.group_register import GroupRegisterConfig
 from octoloom.core.steps import DELIVERED, SENT, VIEW, Step
 from octoloom.runtime.step_file import read_steps
-from tests.runtime.group_rooms import BadWeather, Listener, group, run, until
+from tests.runtime.group_rooms import BadWeather, Listener, group, run
+from tests.waiting import async_until as until
 
 TRANSPORTS = ("tcp", "udp")
 

@@ -12,7 +12,8 @@ from octoloom import Expelled, Group, UsageError
 from octoloom.core import group_messages as say
 from octoloom.runtime import group_inbox
 from octoloom.wire.group import encode_bodies
-from tests.runtime.group_rooms import Listener, group, run, until
+from tests.runtime.group_rooms import Listener, group, run
+from tests.waiting import async_until as until
 
 
 def casts_of(room: Group, count: int) -> list[say.Cast]:

@@ -17,9 +17,10 @@ from octoloom.runtime.broker_apis import Host, OnAppended
 from octoloom.runtime.group_host import GroupHost
 from octoloom.wire.kafka.batches import read_header, stamp
 from octoloom.wire.kafka.errors import ErrorCode
+from tests.waiting import STORY_S
+from tests.waiting import async_until as until
 
 NAME = ("groups", 3)
-PATIENCE_S = 30.0
 
 
 class Script:
@@ -76,14 +77,9 @@ class Script:
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
     async def told() -> None:
-        await asyncio.wait_for(story(), PATIENCE_S)
+        await asyncio.wait_for(story(), STORY_S)
 
     asyncio.run(told())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    while not true():
-        await asyncio.sleep(0.001)
 
 
 def made(script: Script, log_bytes_max: int = 1 << 20) -> GroupHost:

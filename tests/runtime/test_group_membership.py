@@ -14,7 +14,8 @@ from octoloom import Expelled, Group, UsageError
 from octoloom.core.group_register import GroupRegisterConfig
 from octoloom.core.register_messages import Declined
 from octoloom.runtime.register_line import FINAL
-from tests.runtime.group_rooms import Listener, group, run, until
+from tests.runtime.group_rooms import Listener, group, run
+from tests.waiting import async_until as until
 
 TRANSPORTS = ("tcp", "udp")
 

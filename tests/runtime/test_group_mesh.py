@@ -20,7 +20,8 @@ from octoloom.wire.group import (
     packet_head,
     packet_of,
 )
-from tests.runtime.group_rooms import Listener, Rooms, group, run, until
+from tests.runtime.group_rooms import Listener, Rooms, group, run
+from tests.waiting import async_until as until
 
 
 class Stranger:

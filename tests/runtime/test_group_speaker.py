@@ -12,7 +12,9 @@ from octoloom.core.roster import name_of
 from octoloom.runtime.group_lives import Ended, Heard, Line, Moved
 from octoloom.runtime.group_speaker import EXPELLED, Speaking, read_lines
 from octoloom.runtime.processes import Child, parse_ready
-from tests.runtime.group_rooms import Listener, Rooms, group, run, until
+from tests.runtime.group_rooms import Listener, Rooms, group, run
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
 MODULE = "octoloom.runtime.group_speaker"
 
@@ -106,6 +108,8 @@ def test_a_line_that_it_died_in_is_left_out() -> None:
 
 
 def test_without_words_to_say_it_says_who_starts_it() -> None:
-    done = subprocess.run([sys.executable, "-m", MODULE], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", MODULE], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode != 0
     assert "`octoloom demo`" in done.stderr

@@ -13,7 +13,8 @@ from octoloom.core.errors import ProtocolError
 from octoloom.runtime import group_udp
 from octoloom.runtime.group_udp import Datagrams
 from octoloom.wire.group import Piece, encode_part, encode_piece, packet_head, packet_of
-from tests.runtime.group_rooms import BadWeather, Listener, group, run, until
+from tests.runtime.group_rooms import BadWeather, Listener, group, run
+from tests.waiting import async_until as until
 
 ADA, BOB = "ada#1", "bob#1"
 

@@ -17,8 +17,7 @@ from octoloom.core.tokens import sign
 from octoloom.runtime.device import Device
 from octoloom.runtime.processes import Child
 from octoloom.runtime.register_client import ask
-
-PATIENCE_S = 60.0
+from tests.waiting import STORY_S, async_until, until_answered
 
 
 class Processes:
@@ -36,9 +35,11 @@ class Processes:
         return await self.start(name, "link", "--name", name, "--register", self.address)
 
     async def until(self, condition: Callable[[Directory], bool]) -> Directory:
-        while not condition(directory := await ask(self.address)):
-            await asyncio.sleep(0.01)
-        return directory
+        async def found() -> Directory | None:
+            directory = await ask(self.address)
+            return directory if condition(directory) else None
+
+        return await until_answered(found, "a directory as wanted")
 
 
 @asynccontextmanager
@@ -47,7 +48,7 @@ async def register(data: Path, replicas: int) -> AsyncIterator[Processes]:
     try:
         arguments = ["register", "--port", "0", "--data", str(data), "--replicas", str(replicas)]
         processes.address = (await processes.start("register", *arguments)).facts["address"]
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(STORY_S):
             yield processes
     finally:
         await asyncio.gather(*(child.stop() for child in processes.children))
@@ -79,8 +80,7 @@ def test_the_last_link_stays_until_it_is_told_twice(tmp_path: Path) -> None:
             link = await there.link("only")
             await there.until(whole(1))
             link.signal(signal.SIGTERM)
-            while "start another link first" not in link.log.read_text():
-                await asyncio.sleep(0.01)
+            await async_until(lambda: "start another link first" in link.log.read_text())
             assert link.running
             link.signal(signal.SIGTERM)
             assert await link.wait() == 0

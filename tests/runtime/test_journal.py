@@ -27,8 +27,9 @@ from octoloom.runtime.journal_reader import JournalPass
 from octoloom.runtime.link import LinkServer
 from octoloom.runtime.log_admin import describe_topics
 from octoloom.runtime.log_client import LogClient
-from tests.runtime.broker_world import World, until, world
+from tests.runtime.broker_world import World, world
 from tests.runtime.journal_entries import entries, entry
+from tests.waiting import async_until as until
 
 app = App("counter", state={"n": 0})
 

@@ -17,8 +17,8 @@ from octoloom.runtime.plan import Plan
 from octoloom.runtime.supervisor import Cluster
 from octoloom.wire.journal import TOPIC, JournalRecord, encode
 from octoloom.wire.kafka.records import Record, build_batch
+from tests.waiting import PATIENCE_S, STORY_S
 
-PATIENCE_S = 30.0
 PARTITIONS = 3
 
 
@@ -65,7 +65,7 @@ def test_the_copy_has_all_of_one_space_in_order_and_nothing_of_others(tmp_path: 
             assert (copy.high, copy.place, copy.space) == (4, f"{TOPIC}-{place[1]}", "hall")
             assert copy.strays == []
 
-    uvloop.run(asyncio.wait_for(main(), PATIENCE_S))
+    uvloop.run(asyncio.wait_for(main(), STORY_S))
 
 
 def test_what_is_damaged_or_out_of_place_is_told(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_is_damaged_or_out_of_place_is_told(tmp_path: Path) -> None:
             assert any(f"at {TOPIC}-{other}, offset 0" in stray for stray in copy.strays)
             assert any("offset 0, cannot be read" in stray for stray in copy.strays)
 
-    uvloop.run(asyncio.wait_for(main(), PATIENCE_S))
+    uvloop.run(asyncio.wait_for(main(), STORY_S))
 
 
 def test_it_waits_for_a_journal_that_lags_and_does_with_what_there_is_in_the_end(tmp_path: Path) -> None:
@@ -95,4 +95,4 @@ def test_it_waits_for_a_journal_that_lags_and_does_with_what_there_is_in_the_end
             copy = await read_journal(bootstrap(client), "hall", 3, 0.5)
             assert [line.entry.version for line in copy.lines] == [1, 2]
 
-    uvloop.run(asyncio.wait_for(main(), PATIENCE_S))
+    uvloop.run(asyncio.wait_for(main(), STORY_S))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 import uvloop
@@ -26,8 +26,7 @@ from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record
 from tests.runtime.journal_entries import entries, entry, read_back, versions
 from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
-
-PATIENCE_S = 20.0
+from tests.waiting import async_until as until
 
 
 @pytest.fixture(autouse=True)
@@ -77,12 +76,6 @@ async def lane(brokers: int = 2, timeout_ms: int = 30_000) -> AsyncIterator[tupl
 
 def items(first: int, last: int, space: str = "s", generation: int = 1) -> list[Item]:
     return [Item("c", space, generation, 1, one) for one in entries(first, last)]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 def records(log: TinyLog) -> list[Record]:

@@ -30,8 +30,9 @@ from octoloom.wire.device import FROM_DEVICE_BYTES_MAX
 from octoloom.wire.framing import frame
 from octoloom.wire.link import Intro, encode_intro
 from octoloom.wire.stats import StatsRequest
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
-PATIENCE_S = 30.0
 MAIN = os.getpid()
 RUNNERS = [asyncio.run, uvloop.run]
 
@@ -66,12 +67,6 @@ def end_the_trial(state: Any, event: AppEvent) -> None:
     """Deadly in a trial only, since this process is needed for the tests."""
     if os.getpid() != MAIN:
         os._exit(1)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 class World:

@@ -29,6 +29,7 @@ from octoloom.wire.kafka.client_messages import EARLIEST, LATEST
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, build_batch, read_fetched
 from tests.runtime.tiny_log import tiny_log
+from tests.waiting import PATIENCE_S
 
 NOW = 1_760_000_000_000
 
@@ -252,7 +253,7 @@ def test_a_frozen_leader_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
             writing = asyncio.ensure_future(client.produce("t", 0, batch_of(b"a", tag=tag, sequence=0)))
             await asyncio.sleep(0.05)
             log.move(("t", 0))
-            assert await asyncio.wait_for(writing, 10) == 0
+            assert await asyncio.wait_for(writing, PATIENCE_S) == 0
 
     uvloop.run(main())
 
@@ -280,7 +281,7 @@ def test_wrong_calls_are_told() -> None:
 def test_brokers_of_another_make() -> None:
     """librdkafka brings brokers for its own tests; they know nothing of ours."""
     theirs = confluent_kafka.Producer({"bootstrap.servers": "nowhere:1", "test.mock.num.brokers": 3, "log_level": 0})
-    known = theirs.list_topics("t", timeout=10)
+    known = theirs.list_topics("t", timeout=PATIENCE_S)
     bootstrap = [f"{broker.host}:{broker.port}" for broker in known.brokers.values()]
 
     async def main() -> None:

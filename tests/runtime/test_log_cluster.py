@@ -13,6 +13,7 @@ from octoloom.runtime.log_cluster import LogCluster, addresses_of
 from octoloom.runtime.log_errors import NotLeader, UnknownTopic, Unreachable
 from octoloom.wire.kafka.apis import Api
 from tests.runtime.tiny_log import tiny_log
+from tests.waiting import PATIENCE_S
 
 
 def test_leaders_are_learnt_and_remembered() -> None:
@@ -156,7 +157,7 @@ def test_a_frozen_broker_is_left_when_another_leads(monkeypatch: pytest.MonkeyPa
             assert not answer.done()
             log.move(("t", 0))
             with pytest.raises(Unreachable, match="another leads in its place") as caught:
-                await asyncio.wait_for(answer, 10)
+                await asyncio.wait_for(answer, PATIENCE_S)
             assert caught.value.ambiguous
             await cluster.close()
 

@@ -21,6 +21,7 @@ from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, build_batch
 from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
+from tests.waiting import PATIENCE_S
 from tests.wire.kafka.control import control_batch
 
 NOW = 1_760_000_000_000
@@ -129,7 +130,7 @@ def test_what_is_written_later_comes_at_once() -> None:
         async with tiny_log(partitions=2) as log, LogClient(log.bootstrap) as client:
             async with Consumer(client, dict.fromkeys(log.partitions, "end"), wait_ms=20_000) as consumer:
                 asyncio.get_running_loop().call_later(0.05, fill, log, ("t", 1), 2)
-                topic, partition, records = await asyncio.wait_for(anext(consumer), 10)
+                topic, partition, records = await asyncio.wait_for(anext(consumer), PATIENCE_S)
                 assert (topic, partition, [record.offset for record in records]) == ("t", 1, [0, 1])
                 assert consumer.positions == {("t", 0): 0, ("t", 1): 2}
                 assert consumer.highs["t", 1] == 2
@@ -219,7 +220,7 @@ def test_every_record_comes_once_and_in_order_whatever_happens(
                 fill(log, ("t", 0), burst)
                 fill(log, ("t", 1), burst if number else 0)
                 await asyncio.sleep(0.001)
-            found = await asyncio.wait_for(reading, 20)
+            found = await asyncio.wait_for(reading, PATIENCE_S)
             assert found == {place: list(range(end)) for place, end in until.items() if end}
 
     uvloop.run(main())
@@ -241,7 +242,7 @@ def test_the_death_of_leaders_is_survived() -> None:
                         if partition.leader == dead:
                             log.move(place)
                 await asyncio.sleep(0.01)
-            found = await asyncio.wait_for(reading, 20)
+            found = await asyncio.wait_for(reading, PATIENCE_S)
             assert found == {place: list(range(60)) for place in until}
 
     uvloop.run(main())
@@ -261,7 +262,7 @@ def test_while_no_broker_answers_it_waits() -> None:
             assert not waiting.done()
             await log.start(1)
             fill(log, ("t", 0), 1)
-            assert len((await asyncio.wait_for(waiting, 10)).records) == 1
+            assert len((await asyncio.wait_for(waiting, PATIENCE_S)).records) == 1
 
     uvloop.run(main())
 
@@ -287,11 +288,11 @@ def test_what_is_gone_and_what_never_was(monkeypatch: pytest.MonkeyPatch) -> Non
                     await anext(consumer)
             async with Consumer(client, {("nowhere", 0): 0}) as consumer:
                 with pytest.raises(UnknownTopic, match="the topic nowhere does not exist"):
-                    await asyncio.wait_for(anext(consumer), 10)
+                    await asyncio.wait_for(anext(consumer), PATIENCE_S)
             del log.partitions["t", 0]
             async with Consumer(client, {("t", 0): 0}) as consumer:
                 with pytest.raises(UnknownTopic):
-                    await asyncio.wait_for(anext(consumer), 10)
+                    await asyncio.wait_for(anext(consumer), PATIENCE_S)
 
     uvloop.run(main())
 

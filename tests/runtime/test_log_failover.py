@@ -14,11 +14,11 @@ from octoloom.runtime.log_cluster import address_of
 from octoloom.runtime.log_consumer import Consumer, ValueConsumer
 from octoloom.runtime.log_producer import Producer
 from tests.runtime.real_log import RealLog, real_log
+from tests.waiting import STORY_S, async_until, until_answered
 
 RECORDS = 400
 LIST = 10
 PARTITIONS = 2
-PATIENCE_S = 120.0
 
 
 async def leader_of(client: LogClient, partition: int) -> str:
@@ -29,21 +29,21 @@ async def leader_of(client: LogClient, partition: int) -> str:
 
 
 async def until_led_by_another(client: LogClient, partition: int, old: str) -> None:
-    while await leader_of(client, partition) in (old, ""):
-        await asyncio.sleep(0.05)
+    async def another() -> bool:
+        return await leader_of(client, partition) not in (old, "")
+
+    await until_answered(another, f"another leader than {old}")
 
 
 async def hurt(log: RealLog, client: LogClient, progress: list[Any]) -> None:
     """Kills a leader, brings it back, and freezes the next one for a while."""
-    while len(progress) < RECORDS // 4:
-        await asyncio.sleep(0.01)
+    await async_until(lambda: len(progress) >= RECORDS // 4)
     address = await leader_of(client, 0)
     dead = log.at(address)
     log.kill(dead)
     await until_led_by_another(client, 0, address)
     log.start(dead)
-    while len(progress) < RECORDS // 2:
-        await asyncio.sleep(0.01)
+    await async_until(lambda: len(progress) >= RECORDS // 2)
     address = await leader_of(client, 1)
     frozen = log.brokers[log.at(address)]
     frozen.send(signal.SIGSTOP)
@@ -98,7 +98,7 @@ def test_every_record_is_written_once_and_read_once_while_brokers_die_and_freeze
             LogClient(log.bootstrap) as watcher,
         ):
             await writer.create_topic("t", PARTITIONS, replicas=3)
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(STORY_S):
                 sent, *found, _ = await asyncio.gather(
                     write(writer, progress), read(reader), read_values(reader), hurt(log, watcher, progress)
                 )

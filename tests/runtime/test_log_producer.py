@@ -29,6 +29,7 @@ from octoloom.wire.kafka.batches import read_header
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.partitioner import partition_of
 from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -306,7 +307,7 @@ def test_deadlines_are_kept() -> None:
             assert await producer.send("t", b"b") == (0, 0)
             log.faults[Api.PRODUCE].append("hang")
             with pytest.raises(TimedOut) as caught:
-                await asyncio.wait_for(producer.send("t", b"c"), 10)
+                await asyncio.wait_for(producer.send("t", b"c"), PATIENCE_S)
             assert caught.value.ambiguous
 
     uvloop.run(main())
@@ -326,11 +327,11 @@ def test_what_may_have_been_written_is_not_sent_under_another_id() -> None:
             lost.append(producer.send("t", b"b"))
             for future in lost:
                 with pytest.raises(TimedOut) as caught:
-                    await asyncio.wait_for(future, 10)
+                    await asyncio.wait_for(future, PATIENCE_S)
                 assert caught.value.ambiguous
             # A broker that has left out two answers is of no use any more.
             client.cluster.hang_up("produce")
-            assert await asyncio.wait_for(producer.send("t", b"c"), 10) == (0, 3)
+            assert await asyncio.wait_for(producer.send("t", b"c"), PATIENCE_S) == (0, 3)
             assert values(log) == [b"first", b"a", b"b", b"c"]
 
     uvloop.run(main())

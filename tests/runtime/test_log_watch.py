@@ -13,8 +13,8 @@ from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_watch import LogWatch, Step
 from octoloom.runtime.plan import Plan
 from octoloom.runtime.supervisor import Cluster
+from tests.waiting import STORY_S
 
-PATIENCE_S = 30.0
 PLACE = "moves", 0
 
 
@@ -51,7 +51,7 @@ def test_a_transition_is_watched_from_its_announcement_to_the_new_leader(tmp_pat
         finally:
             await cluster.stop()
 
-    uvloop.run(asyncio.wait_for(main(), PATIENCE_S))
+    uvloop.run(asyncio.wait_for(main(), STORY_S))
 
 
 def test_a_register_that_comes_back_tells_everything_anew(tmp_path: Path) -> None:
@@ -82,4 +82,4 @@ def test_a_register_that_comes_back_tells_everything_anew(tmp_path: Path) -> Non
         finally:
             await watch.stop()
 
-    uvloop.run(asyncio.wait_for(main(), PATIENCE_S))
+    uvloop.run(asyncio.wait_for(main(), STORY_S))

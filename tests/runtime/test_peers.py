@@ -16,8 +16,8 @@ from octoloom.runtime.peers import Peers
 from octoloom.wire.framing import frame
 from octoloom.wire.link import Intro, encode_frame, encode_intro
 from octoloom.wire.stats import StatsRequest
-
-PATIENCE_S = 30.0
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
 
 class Listener:
@@ -45,12 +45,6 @@ class Listener:
 
     def answer(self, request: StatsRequest) -> bytes:
         return frame(b"{}")
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 async def several(*names: str) -> list[Listener]:

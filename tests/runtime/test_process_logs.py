@@ -7,11 +7,10 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from octoloom.runtime.process_logs import ProcessLogs, keep_short
+from tests.waiting import async_until, until
 
 WRITER = """
 import os, sys
@@ -20,13 +19,6 @@ for number in range(200_000):
     if not number % 1_000:
         sys.stdin.readline()
 """
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_a_log_within_its_bounds_is_left_alone(tmp_path: Path) -> None:
@@ -68,9 +60,7 @@ def test_all_logs_of_a_directory_are_looked_after_until_the_end(tmp_path: Path) 
         (tmp_path / "up.log").write_text("x" * 1000 + "y")
         (tmp_path / "notes.txt").write_text("x" * 101)
         (tmp_path / "odd.log").mkdir()
-        async with asyncio.timeout(30):
-            while (tmp_path / "up.log").stat().st_size:
-                await asyncio.sleep(0.01)
+        await async_until(lambda: (tmp_path / "up.log").stat().st_size == 0)
         assert (tmp_path / "up.log.1").read_text() == "x" * 99 + "y"
         assert (tmp_path / "notes.txt").read_text() == "x" * 101
         logs.stop()

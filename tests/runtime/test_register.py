@@ -28,9 +28,10 @@ from octoloom.core.register_messages import (
 )
 from octoloom.runtime.register import RegisterServer
 from octoloom.runtime.register_client import RegisterClient, ask
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
 T = TypeVar("T")
-PATIENCE_S = 30.0
 CONFIG = RegisterConfig(["c0"], replicas=2)
 
 
@@ -74,12 +75,6 @@ class Link:
         assert self.client.line.connection is not None
         self.client.line.task.cancel()
         self.client.line.connection.abort()
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 def run(story: Callable[[], Awaitable[T]]) -> T:

@@ -31,9 +31,10 @@ from octoloom.runtime.register_client import ask, ask_groups
 from octoloom.storage.register_store import Step
 from octoloom.wire.framing import frame
 from octoloom.wire.register import Request, encode_frame
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
 T = TypeVar("T")
-PATIENCE_S = 30.0
 CONFIG = RegisterConfig(["c0"], replicas=2)
 
 
@@ -68,12 +69,6 @@ class Member:
         """The connection breaks, and nothing else."""
         assert self.client.line.connection is not None
         self.client.line.connection.abort()
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 def run(story: Callable[[], Awaitable[T]]) -> T:

@@ -23,7 +23,8 @@ from octoloom.wire.kafka.apis import SERVED, Api, correlation_of
 from octoloom.wire.kafka.cold import decode_response, encode_request
 from octoloom.wire.kafka.compose import compose_request
 from octoloom.wire.kafka.errors import ErrorCode
-from tests.runtime.test_register_logs import CONFIG, PATIENCE_S, joined, run, started, stopped
+from tests.runtime.test_register_logs import CONFIG, joined, run, started, stopped
+from tests.waiting import PATIENCE_S
 
 
 async def asked(server: RegisterServer, *requests: RequestPayload) -> list[Any]:

@@ -42,9 +42,10 @@ from octoloom.runtime.register_client import RegisterClient, ask_log
 from octoloom.runtime.register_line import RegisterLine
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.register import Answer, Request, encode_frame
+from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
 T = TypeVar("T")
-PATIENCE_S = 30.0
 CONFIG = RegisterConfig(["c0"], replicas=2)
 LOG_CONFIG = LogConfig(balance_ms=60_000)
 
@@ -104,12 +105,6 @@ def same(told: broker_directory.Directory, directory: LogDirectory) -> bool:
         directory.topics,
         states,
     )
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 def run(story: Callable[[], Awaitable[T]]) -> T:

@@ -10,7 +10,8 @@ from pathlib import Path
 from octoloom.core.log_messages import Allotted, MakeTopic
 from octoloom.runtime.register_client import ask_log
 from tests.runtime.real_log import RealProcess
-from tests.runtime.test_register_logs import Broker, run, until
+from tests.runtime.test_register_logs import Broker, run
+from tests.waiting import async_until as until
 
 ROUNDS = 4
 

@@ -27,8 +27,8 @@ from octoloom.runtime.processes import Child
 from octoloom.runtime.services import Kept
 from octoloom.runtime.supervisor import Cluster, _free_name
 from octoloom.wire.kafka.records import Record, build_batch
+from tests.waiting import STORY_S
 
-PATIENCE_S = 60.0
 APP = "octoloom.arena:app"
 
 
@@ -53,7 +53,7 @@ def plan(data: Path, app: str = APP, **settings: Any) -> Plan:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(asyncio.wait_for(main, PATIENCE_S))
+    uvloop.run(asyncio.wait_for(main, STORY_S))
 
 
 def free_ports(count: int) -> int:

@@ -10,9 +10,9 @@ from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_LOG_APPEND_TIME, Consume
 from confluent_kafka.admin import AdminClient
 
 from octoloom.wire.kafka.compression import CODECS
-from tests.clients.cluster import Cluster, until
+from tests.clients.cluster import Cluster
+from tests.waiting import PATIENCE_S, until
 
-PATIENCE_S = 60.0
 QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None}
 HEADERS: list[tuple[str, bytes | None]] = [("trace", b"7f"), ("trace", b""), ("none", None)]
 
@@ -108,4 +108,4 @@ def revive(brokers: Cluster, number: int) -> None:
     brokers.log.start(number)
     brokers.log.brokers[number].await_ready()
     admin = AdminClient({"bootstrap.servers": brokers.register, **QUIET})
-    until("the broker to be back", lambda: len(admin.list_topics(timeout=PATIENCE_S).brokers) == 3)
+    until(lambda: len(admin.list_topics(timeout=PATIENCE_S).brokers) == 3, "the broker to be back")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-PATIENCE_S = 30.0
+from tests.waiting import PATIENCE_S
 
 
 class Found(NamedTuple):

@@ -9,21 +9,19 @@ import contextlib
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pyspark
-import pytest
 
 from octoloom.spark import java
 from octoloom.spark.masters import MASTER_CLASS
 from octoloom.spark.sessions import BRIEF
+from tests.waiting import until
 
 WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-PATIENCE_S = 120.0
 STOP_S = 10.0
 
 
@@ -69,12 +67,16 @@ class Standalone:
         return log
 
     def _said(self, log: Path, pattern: str) -> str:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            if found := re.search(pattern, log.read_text(errors="replace")):
-                return found.group(1)
-            time.sleep(0.05)
-        pytest.fail(f"{log.name} never said {pattern}: {log.read_text(errors='replace')[-2000:]}")
+        def said() -> re.Match[str] | None:
+            return re.search(pattern, log.read_text(errors="replace"))
+
+        try:
+            found = until(said, f"{pattern} in {log.name}", pause_s=0.05)
+        except AssertionError as error:
+            error.add_note(log.read_text(errors="replace")[-2000:])
+            raise
+        assert found is not None
+        return found.group(1)
 
     def stop(self) -> None:
         """Workers first, so that they end their executors; whoever is left is killed, each by its number."""

@@ -28,7 +28,8 @@ from octoloom.spark.ranges import Range
 from octoloom.spark.record_batches import ALL, SCHEMA, schema_of
 from tests.clients.cluster import Cluster
 from tests.spark.archived_logs import TOPIC, Disk, expected, ms_of, rows
-from tests.spark.kafka_rows import PATIENCE_S, QUIET, Row, read, rows_of, write
+from tests.spark.kafka_rows import QUIET, Row, read, rows_of, write
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

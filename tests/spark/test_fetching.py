@@ -17,9 +17,10 @@ from octoloom.spark.fetching import OffsetsGone, RawOrigin, Reader, sliced, whol
 from octoloom.spark.ranges import Range
 from octoloom.wire.kafka.batches import Buffer, read_header
 from octoloom.wire.kafka.records import Record, build_batch
-from tests.clients.cluster import Cluster, until
+from tests.clients.cluster import Cluster
 from tests.spark.conftest import MakeTopic
-from tests.spark.kafka_rows import PATIENCE_S, QUIET, kill_leader, read, revive, rows_of, write
+from tests.spark.kafka_rows import QUIET, kill_leader, read, revive, rows_of, write
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +65,7 @@ def test_what_there_is(bootstrap: str, topic: MakeTopic, reader: Reader) -> None
     [grown] = admin.create_partitions([NewPartitions(first, 3)]).values()
     grown.result(PATIENCE_S)
     # Brokers that did not take the change hear of it a moment later, and any of them may be asked.
-    until("there are three partitions", lambda: reader.partitions(first) == [0, 1, 2])
+    until(lambda: reader.partitions(first) == [0, 1, 2], "there are three partitions")
     with pytest.raises(UnknownTopic, match="the topic nowhere does not exist"):
         reader.partitions("nowhere")
 
@@ -116,7 +117,7 @@ def test_a_reader_waits_for_nobody_who_looked_away(bootstrap: str, topic: MakeTo
         next(rows)
         assert asyncio.all_tasks(reader._loop)
         rows.close()  # type: ignore[attr-defined]  # it is a generator
-        until("the fetching to end", lambda: not asyncio.all_tasks(reader._loop))
+        until(lambda: not asyncio.all_tasks(reader._loop), "the fetching to end")
     assert "octoloom-fetching" not in [thread.name for thread in threading.enumerate() if thread.is_alive()]
     reader.close()
 

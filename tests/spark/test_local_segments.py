@@ -25,9 +25,10 @@ from octoloom.storage.log import Log
 from octoloom.storage.log_damage import DamagedLog
 from octoloom.wire.kafka.batches import Buffer, read_header
 from octoloom.wire.kafka.records import Record, build_batch, read_records
-from tests.clients.cluster import Cluster, until
+from tests.clients.cluster import Cluster
 from tests.spark.conftest import MakeTopic
 from tests.storage.log_batches import SMALL, append, fill, make_batch, split
+from tests.waiting import until
 
 PLACE = ("moves", 0)
 
@@ -272,7 +273,7 @@ def test_files_serve_what_they_know_is_committed_and_the_leader_the_rest(
         assert all_values(LocalSegments([str(tmp_path)], reader), name) == values
         assert reader.asked == 1
         assert all_values(LocalSegments(data, reader), name) == values
-        until("a saved watermark", lambda: all_values(LocalSegments(data), name) == values)
+        until(lambda: all_values(LocalSegments(data), name) == values, "a saved watermark")
         reader.asked = 0
         assert all_values(LocalSegments(data, reader), name) == values
         assert reader.asked == 0

@@ -13,12 +13,12 @@ from pyspark import TaskContext
 
 from octoloom.spark import progress as progress_module
 from octoloom.spark.progress import Line, Look, Tracker, progress
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 4000
-PATIENCE_S = 60.0
 
 
 class Terminal(io.StringIO):
@@ -89,9 +89,7 @@ def test_in_a_pipe_lines_come_now_and_then_and_in_silence_none(
     pipe, silence = io.StringIO(), io.StringIO()
     with progress(spark, "counting", file=pipe) as line, progress(spark, "never", quiet=True, file=silence):
         line.say("of the test")
-        deadline = time.monotonic() + PATIENCE_S
-        while pipe.getvalue().count("\n") < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: pipe.getvalue().count("\n") >= 2, "two lines", pause_s=0.05)
     lines = pipe.getvalue().splitlines()
     assert len(lines) >= 2
     assert all(line.startswith("counting  of the test  0:") for line in lines)

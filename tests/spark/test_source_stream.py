@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,9 @@ from octoloom.spark.ranges import Range
 from octoloom.spark.source import StreamReader
 from tests.clients.cluster import Cluster
 from tests.spark.conftest import MakeTopic
-from tests.spark.kafka_rows import PATIENCE_S, QUIET, Row, kill_leader, read, revive, rows_of, write
+from tests.spark.kafka_rows import QUIET, Row, kill_leader, read, revive, rows_of, write
 from tests.spark.test_fetching import trim
+from tests.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,9 +44,7 @@ class Heard:
         return sorted(row for batch in self.batches for row in batch)
 
     def until(self, count: int, query: StreamingQuery) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while len(self.rows) < count and query.isActive and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: len(self.rows) >= count or not query.isActive, f"{count} rows", pause_s=0.05)
         assert len(self.rows) == count, query.exception()
 
 
