@@ -25,6 +25,7 @@ from octoloom.runtime.device import Device
 from octoloom.runtime.link import LinkServer
 from octoloom.runtime.observer import Observer
 from octoloom.runtime.register import RegisterServer
+from octoloom.runtime.trial import Trials
 from octoloom.runtime.watchdog import Watchdog
 from octoloom.wire.device import FROM_DEVICE_BYTES_MAX
 from octoloom.wire.framing import frame
@@ -443,7 +444,7 @@ def test_who_does_not_read_is_told_the_difference_later() -> None:
 
 def test_an_event_that_ends_its_process_is_quarantined_by_the_next_tail() -> None:
     async def play() -> None:
-        async with world(2) as there:
+        async with world(2, trials=Trials(f"{__name__}:app")) as there:
             head, tail = there.at("head"), there.at("tail")
             async with Device.connect(head.url, space="s", device="ada") as ada:
                 await ada.send("add", 1)

@@ -14,6 +14,7 @@ from octoloom.runtime.apps import load_app
 from octoloom.runtime.hosting import LEAVE_S, serve_link
 from octoloom.runtime.link import AT_REGISTER, LinkServer
 from octoloom.runtime.processes import end_with_parent, print_to_log
+from octoloom.runtime.trial import Trials
 from octoloom.wire.journal import TOPIC
 
 
@@ -90,6 +91,8 @@ def command(
     limits = Limits(secret=read_secret(secret_file) if secret_file else b"")
     token = read_secret(peer_secret_file).decode(errors="replace") if peer_secret_file else ""
     found = load_app(app)
+    # Now, while there is one thread: a process with more must not fork.
+    trials = Trials.forked(found, app)
 
     async def serve() -> None:
         server = LinkServer(
@@ -105,6 +108,7 @@ def command(
             journal=journal,
             durability=Durability(durability),
             journal_topic=journal_topic,
+            trials=trials,
         )
         await serve_link(server, say, leave_seconds)
 

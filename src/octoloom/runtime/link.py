@@ -34,6 +34,7 @@ from octoloom.runtime.outbox import Outbox
 from octoloom.runtime.peers import Peers
 from octoloom.runtime.register_client import RegisterClient
 from octoloom.runtime.sure import Sure
+from octoloom.runtime.trial import Trials
 from octoloom.runtime.turns import Turns
 from octoloom.wire.journal import TOPIC
 from octoloom.wire.stats import StatsRequest, encode_answer
@@ -64,10 +65,12 @@ class LinkServer:
         journal: str = "",
         durability: Durability = Durability.CHAIN,
         journal_topic: str = TOPIC,
+        trials: Trials | None = None,
     ) -> None:
         """`token` is what the links of one chain show each other; `advertise` is the host that others dial.
 
         `journal` are the addresses of the brokers that keep it, or "register"; without any there is none.
+        `trials` finds the events that would end this process; without it they do.
         """
         if durability is Durability.JOURNAL and not journal:
             raise UsageError("durability 'journal' needs a journal: say with --journal where its brokers are")
@@ -94,7 +97,7 @@ class LinkServer:
         if self._durability is not Durability.NONE:
             brokers = register_address if journal == AT_REGISTER else journal
             self._journal = self._open_journal(brokers, journal_topic)
-        self._outbox = Outbox(app, self.doors, self.peers, self._report, self._on_judged, self._journal)
+        self._outbox = Outbox(app, self.doors, self.peers, self._report, self._on_judged, self._journal, trials)
         self._digests = stats.Digests()
         self._news = asyncio.Event()
         self._stopped = False

@@ -21,7 +21,7 @@ from octoloom.runtime.doors import Doors
 from octoloom.runtime.faults import FaultLog
 from octoloom.runtime.journal import Journal
 from octoloom.runtime.peers import Peers
-from octoloom.runtime.trial import trial
+from octoloom.runtime.trial import Trials
 from octoloom.wire.device import close_changed, encode_changed_open
 
 _log = logging.getLogger("octoloom.link")
@@ -40,6 +40,7 @@ class Outbox:
         report: Callable[[ToRegister], object],
         on_judged: OnJudged,
         journal: Journal | None = None,
+        trials: Trials | None = None,
     ) -> None:
         self._app = app
         self._doors = doors
@@ -48,6 +49,7 @@ class Outbox:
         self._on_judged = on_judged
         self._journal = journal
         self._faults = FaultLog()
+        self._court = trials or Trials()
         self._trials: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def obey(self, chain: Chain, effects: Sequence[Effect]) -> int:
@@ -110,7 +112,7 @@ class Outbox:
     async def _judge(self, chain: Chain, effect: Trial) -> None:
         space = chain.spaces[effect.space]
         state = space.state if space.version else self._app.initial
-        fatal = await trial(self._app, state, effect.events)
+        fatal = await self._court.judge(state, effect.events)
         del self._trials[chain.chain, effect.space]
         for number in fatal:
             _log.error("event %d of space %s ends the process that computes it: quarantined", number, effect.space)
@@ -122,3 +124,4 @@ class Outbox:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        self._court.close()

@@ -17,6 +17,7 @@ from octoloom.runtime.link import AT_REGISTER, LinkServer
 from octoloom.runtime.plan import Plan
 from octoloom.runtime.register import RegisterServer
 from octoloom.runtime.services import LEAVE_S, BrokerHere, Kept, LinkHere, News, RegisterHere, Service
+from octoloom.runtime.trial import Trials
 
 
 class Parts:
@@ -67,8 +68,9 @@ class Parts:
         if not self._in_processes and in_process and at == 0:
             brokers = AT_REGISTER if keeps else ""
             server = LinkServer(
-                name, register, load_app(plan.app), plan.host, port, journal=brokers, durability=plan.journal
-            )
+                name, register, load_app(plan.app), plan.host, port, journal=brokers, durability=plan.journal,
+                trials=Trials(plan.app),
+            )  # fmt: skip
             return LinkHere(name, server, self._on_broken)
         journal = ["--journal", AT_REGISTER, "--durability", plan.journal.value] if keeps else []
 
