@@ -11,6 +11,7 @@ import pytest
 
 from octoloom.core.errors import StoreError
 from octoloom.storage.log import Log, LogSettings
+from octoloom.storage.log_index import load_index
 from octoloom.storage.reader_cache import ReaderCache
 from tests.storage.log_batches import FAR, SMALL, append, fill, make_batch, quick_directory, read_all
 
@@ -65,6 +66,48 @@ def test_what_was_synced_is_there_without_a_close(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "log", tmp_path / "copy")
     fill(log, 3)
     assert read_all(Log.open(tmp_path / "copy", SMALL)) == batches
+
+
+@pytest.mark.parametrize("late", [1, 20])
+def test_what_is_appended_while_a_sync_runs_waits_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
+) -> None:
+    """It may be in the page cache only when the sync is through. With 20 late batches, new segments begin meanwhile."""
+    log = Log.open(tmp_path / "log", SMALL)
+    batches = fill(log, 5)
+    really_sync, meanwhile = os.fdatasync, [late]
+
+    def slow_sync(fd: int) -> None:
+        really_sync(fd)
+        if meanwhile:
+            fill(log, meanwhile.pop())
+
+    monkeypatch.setattr(os, "fdatasync", slow_sync)
+    assert log.sync() == log.synced == 15
+    assert log.end == 15 + 3 * late
+    assert log.sync() == log.synced == log.end
+    assert read_all(log)[:5] == batches
+
+
+def test_a_saved_index_says_nothing_of_what_came_while_its_sync_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a loss of power the bytes behind the sync may be gone: to recovery that would be damage."""
+    log = Log.open(tmp_path / "log", LogSettings(segment_bytes=1 << 20, checkpoint_bytes=1000))
+    fill(log, 5)
+    path = tmp_path / "log" / f"{0:020d}.log"
+    synced_size, really_sync = path.stat().st_size, os.fdatasync
+
+    def slow_sync(fd: int) -> None:
+        really_sync(fd)
+        if log.end == 15:
+            fill(log, 5)
+
+    monkeypatch.setattr(os, "fdatasync", slow_sync)
+    log.sync()
+    saved = load_index(str(path.with_suffix(".index")), 0)
+    assert saved is not None
+    assert (saved.size, saved.end) == (synced_size, 15)
 
 
 def test_sealed_segments_leave_memory_once_they_are_synced(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from octoloom.storage import log_commit, log_recovery
 from octoloom.storage.log import Log
 from octoloom.storage.log_damage import DAMAGED_FILES_MAX, FOLDER, DamagedLog
 from octoloom.storage.reader_cache import ReaderCache
@@ -194,6 +196,72 @@ def crashed_log(path: Path) -> tuple[list[bytes], Path]:
     batches = fill(log, 30)
     log.sync()
     return batches, sorted(path.glob("*.log"))[-1]
+
+
+class Power:
+    """What a loss of power would leave: of each file as much as was synced, and the names whose directory was."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: dict[str, int] = {}
+        self.directories: list[str] = []
+        really_sync = os.fdatasync
+
+        def sync_file(fd: int) -> None:
+            really_sync(fd)
+            self.sizes[os.readlink(f"/proc/self/fd/{fd}")] = os.fstat(fd).st_size
+
+        def sync_names(path: str) -> None:
+            self.directories.append(path)
+
+        monkeypatch.setattr(os, "fdatasync", sync_file)
+        for module in (log_recovery, log_commit):
+            monkeypatch.setattr(module, "sync_directory", sync_names)
+
+
+@pytest.mark.parametrize("torn", [b"", b"junk"])
+def test_what_was_recovered_survives_a_loss_of_power_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: bytes
+) -> None:
+    """The process died before it had synced its last batches: they can be read, perhaps from the cache alone."""
+    log = opened(tmp_path)
+    batches = fill(log, 30)
+    newest = sorted(tmp_path.glob("*.log"))
+    whole = {str(path): path.stat().st_size for path in newest}
+    with newest[-1].open("ab") as file:
+        file.write(torn)
+    power = Power(monkeypatch)
+    again = opened(tmp_path)
+    assert read_all(again) == batches
+    assert again.synced == again.end
+    assert {path: power.sizes.get(path) for path in whole} == whole, "whatever counts as synced is"
+    assert str(tmp_path) in power.directories
+
+
+@pytest.mark.parametrize("written", [0, 3])
+def test_a_log_that_was_made_just_before_a_crash_is_durable_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """The process died before its first sync: neither the segment's name nor the log's own need be on the disk."""
+    fill(opened(tmp_path / "log"), written)
+    power = Power(monkeypatch)
+    again = opened(tmp_path / "log")
+    fill(again, 1)
+    again.sync()
+    assert {str(tmp_path), str(tmp_path / "log")} <= set(power.directories)
+
+
+def test_an_empty_segment_that_was_made_just_before_a_crash_is_durable_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = opened(tmp_path)
+    fill(log, 30)
+    log.close()
+    (tmp_path / f"{log.end:020d}.log").touch()
+    power = Power(monkeypatch)
+    again = opened(tmp_path)
+    fill(again, 1)
+    again.sync()
+    assert str(tmp_path) in power.directories
 
 
 def test_zeros_are_cut_without_a_word(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ class Recovered(NamedTuple):
     segments: LogSegments
     start: int
     new_names: int
-    """1: a segment was made whose name is not durable yet; 2: the directory as well."""
+    """1: there is a segment whose name may not be durable yet; 2: the directory as well."""
 
 
 def recover(directory: str, spacing: int, cache: ReaderCache) -> Recovered:
@@ -57,6 +57,9 @@ def recover(directory: str, spacing: int, cache: ReaderCache) -> Recovered:
     elif segments.active.pinned is None:
         segments.add(segments.active.end)
         new_names = 1
+    elif not segments.active.size:
+        # Who made it may have ended before its first sync.
+        new_names = 1 if len(segments.items) > 1 else 2
     while len(segments.items) > 1 and segments.items[1].base <= start:
         segments.drop_oldest()
     first, end = segments.items[0].base, segments.active.end
@@ -144,6 +147,9 @@ class _Recovery:
             # It can be read, but perhaps only because the machine has not forgotten it yet.
             os.fdatasync(file.fd)
             sync_directory(self._directory)
+            if saved is None and not self._segments:
+                # Without an index nobody knows of any sync, not even of one that made the log's own name durable.
+                sync_directory(os.path.dirname(self._directory))
             segment.save(segment.saved())
         self._add(segment)
 
