@@ -235,6 +235,19 @@ def test_uncommitted_changes_are_not_told() -> None:
     assert room.audience.publish() == [Fan([1], 1, 2, None, [b'{"b":2}'], {})]
 
 
+def test_one_who_lags_far_is_told_nothing_uncommitted_either() -> None:
+    room = Room(1)
+    room.audience.congested(1)
+    for number in range(20):
+        room.change({"n": number, "odd": None if number % 2 else number})
+    committed = msgspec.json.decode(msgspec.json.encode(room.space.state))
+    room.change({"n": "secret", "new": 1}, commit=False)
+    room.audience.drained(1)
+    changed = told(room.audience.publish())
+    assert changed.version == 20
+    assert shown({}, Content(0, None, [bytes(patch) for patch in changed.patches])) == committed
+
+
 def test_a_newcomer_waits_where_only_an_uncommitted_state_is_at_hand() -> None:
     room = Room()
     room.change({"a": 1}, commit=False)

@@ -19,6 +19,7 @@ from octoloom.core.app import App, AppEvent
 from octoloom.core.chain import Chain
 from octoloom.core.effects import Fan, Report, Tell, ToPeer, Trial
 from octoloom.core.event import Change, Event
+from octoloom.core.journal import Durability
 from octoloom.core.register_messages import Directory, LinkAddress, Ready, Suspect, View, Whole
 
 
@@ -474,6 +475,26 @@ def test_an_event_that_ends_the_trial_too_is_quarantined() -> None:
     assert ada.kills == [(1, "quarantined"), (2, "applied")]
 
 
+def test_a_link_that_joined_itself_suspects_what_a_later_tail_died_of() -> None:
+    line, ada = playing("a")
+    for newcomer, links in (("b", "ab"), ("c", "abc")):
+        line.chains[newcomer] = Chain("main", newcomer, make_app())
+        line.connect(newcomer)
+        line.view(*links[:-1], learner=newcomer)
+        line.view(*links, whole=list(links[:-1]))
+        line.view(*links, same_epoch=True)
+    line.hold("c", "b")
+    line.put("a", 1, 1, b'"poison"')
+    line.kill("c")
+    line.view("a", "b")
+    ((where, trial),) = line.trials
+    assert (where, [event.chain_sequencer for event in trial.events]) == ("b", [2])
+    assert ada.version == 1, "b computes nothing before the trial"
+    line["b"].on_trial(line.now, "lobby", [2])
+    line.settle()
+    assert ada.kills == [(1, "quarantined")]
+
+
 def test_what_is_not_suspicious_is_computed_without_a_trial() -> None:
     line, ada = playing("a", "b")
     line.kill("b")
@@ -818,6 +839,26 @@ def test_a_new_generation_starts_from_nothing() -> None:
 
 
 # Neighbours out of reach.
+
+
+def test_what_the_journal_has_of_an_older_generation_says_nothing_about_this_one() -> None:
+    """Versions start again in a generation: a late word about version 9 is of another version 9."""
+    line = Line()
+    chain = line.chains["a"] = Chain("main", "a", make_app(), durability=Durability.JOURNAL)
+    for generation in (1, 2):
+        line.view("a", generation=generation)
+        chain.on_restored(line.now, generation, [])
+        line.settle()
+        ada = line.bootstrap("a", generation)
+        line.put("a", generation, 1, b'"x"')
+        chain.on_journaled(line.now, "lobby", 1, 9)
+        line.settle()
+        assert ada.version == (2 if generation == 1 else 0)
+        assert ada.kills == ([(1, "applied")] if generation == 1 else [])
+    assert chain.spaces["lobby"].committed == 0
+    chain.on_journaled(line.now, "lobby", 2, 2)
+    line.settle()
+    assert (ada.version, ada.kills) == (2, [(1, "applied")])
 
 
 def test_a_neighbour_that_stays_away_is_reported_after_a_while_and_again() -> None:

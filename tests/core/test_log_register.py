@@ -337,6 +337,15 @@ def test_producer_ids_are_allotted_once_even_over_a_restart() -> None:
     assert allotted == [Allotted(1000, 100), Allotted(1100, 1), Allotted(1101, PRODUCERS_MAX)]
 
 
+def test_producer_ids_are_saved_before_they_are_told() -> None:
+    """A register that dies in between must not give them out again."""
+    world = grown(led_by("a#1", "b#1"))
+    saved, told = world.register.on_message(world.now, "a#1", Allot(100))
+    assert isinstance(saved, Persist)
+    assert saved.counters.producers == 1100
+    assert told == Tell("a#1", Allotted(1000, 100))
+
+
 @pytest.mark.parametrize("answer", [Accept(1, [("moves", 0, 1, 99, 99)]), Refuse(1, "too late"), Refuse(9, "no")])
 def test_an_answer_to_a_transition_that_is_over_is_nothing(answer: Accept | Refuse) -> None:
     world = grown(led_by("a#1", "b#1", "c#1"))

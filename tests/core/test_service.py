@@ -13,7 +13,7 @@ from octoloom.core.admission import Limits
 from octoloom.core.app import App, AppEvent
 from octoloom.core.chain import Chain
 from octoloom.core.effects import Effect, Fan, Tell
-from octoloom.core.event import LEAVE, PRESENCE, Change, Kill, Outcome
+from octoloom.core.event import JOIN, LEAVE, PRESENCE, Change, Kill, Outcome
 from octoloom.core.register_messages import Directory, LinkAddress, View
 from octoloom.core.service import RETRY_MS, SEQUENCER_MAX
 from octoloom.core.tokens import sign
@@ -88,6 +88,13 @@ def test_a_device_is_welcomed_by_the_head_with_all_that_it_needs() -> None:
     welcome = front.bootstrap()
     assert welcome == say.Welcome(3, 1, 0, next=1, state=msgspec.Raw(b"{}"), links=["ws://a"])
     assert len(front.chain.service) == 1
+
+
+def test_the_join_comes_before_the_events_that_the_device_brings_along() -> None:
+    front = Front("a", "ab")
+    front.bootstrap(events=[(1, "put", ONE), (2, "put", ONE)], next=3)
+    events = front.chain.spaces["lobby"].events.values()
+    assert [(event.device, event.name) for event in events] == [(PRESENCE, JOIN), ("ada", "put"), ("ada", "put")]
 
 
 def test_any_other_link_sends_devices_to_the_head() -> None:
