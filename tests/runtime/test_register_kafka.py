@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,14 @@ from confluent_kafka.admin import AdminClient
 from kio.static.protocol import RequestPayload
 
 from octoloom.core.log_messages import MakeTopic
+from octoloom.core.log_saved import Persist
+from octoloom.core.register_messages import Directory
 from octoloom.core.topic_admin import OFFSETS_TOPIC
+from octoloom.runtime import register_kafka, register_logs
 from octoloom.runtime.directory_answers import OFFSETS_PARTITIONS, place_of
+from octoloom.runtime.frames import FramedConnection
 from octoloom.runtime.register import RegisterServer
+from octoloom.storage.register_store import RegisterStore, Step
 from octoloom.wire.kafka.apis import SERVED, Api, correlation_of
 from octoloom.wire.kafka.cold import decode_response, encode_request
 from octoloom.wire.kafka.compose import compose_request
@@ -195,6 +200,41 @@ def test_producer_ids_from_the_register_and_from_brokers_never_meet() -> None:
         allotted = await broker.client.allot(100)
         assert len({*given, *range(allotted.first, allotted.first + allotted.count)}) == 105
         assert {answer.error_code for answer in answers} == {0}
+        await stopped(server, [broker])
+
+    run(story)
+
+
+def test_producer_ids_are_on_the_disk_before_anybody_is_told_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A register that is killed after its answer comes back with what it has saved, and must not give them again."""
+    saved: list[int] = []
+    told: list[int] = []
+    """How far the numbers on the disk reached when something was told."""
+    save = RegisterStore.save
+
+    def save_and_note(self: RegisterStore, directory: Directory | None, steps: Sequence[Step]) -> None:
+        save(self, directory, steps)
+        saved.extend(step.counters.producers for step in steps if isinstance(step, Persist))
+
+    def note_and_send(connection: FramedConnection, frame: bytes) -> None:
+        told.append(max(saved))
+        connection.send(frame)
+
+    async def story() -> None:
+        server = await started(tmp_path / "register.db")
+        [broker] = await joined(server, "a#1")
+        monkeypatch.setattr(RegisterStore, "save", save_and_note)
+        monkeypatch.setattr(register_kafka, "send", note_and_send)
+        monkeypatch.setattr(register_logs, "send", note_and_send)
+        saved.append(0)
+        told.clear()
+        [answer] = await asked(server, PRODUCER)
+        assert answer.producer_id < told[-1], "a client that asked the register"
+        told.clear()
+        allotted = await broker.client.allot(100)
+        assert allotted.first + allotted.count <= told[-1], "a broker"
         await stopped(server, [broker])
 
     run(story)
