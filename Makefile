@@ -9,7 +9,7 @@ ORDER := $(if $(SHUFFLE),-p randomly --randomly-seed=$(SHUFFLE))
 # A cluster is many processes: without bytecode each of them would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv run quick test check lint types chaos simulate bench lock clean
+.PHONY: help venv run quick test check lint types chaos simulate mutants bench lock clean
 
 help:
 	@echo "make run       set up, then play the demo: kill links, a broker and a coordinator, and prove that nothing was lost"
@@ -18,6 +18,7 @@ help:
 	@echo "make check     lint, types and tests: what CI runs"
 	@echo "make chaos     the long form of the tests on real processes"
 	@echo "make simulate  search SEEDS=$(SEEDS) simulated histories of each kind for a broken promise"
+	@echo "make mutants   plant bugs one at a time and see that the tests notice (ROOM=log, ONLY=name for some of them)"
 	@echo "make bench     throughput and latency beside a peer"
 	@echo "make venv      set up only"
 	@echo "make lock      pin the newest versions that pyproject.toml allows"
@@ -76,6 +77,9 @@ simulate: venv
 	$(BIN)/octoloom simulate log --seeds $(SEEDS)
 	$(BIN)/octoloom simulate consumers --seeds $(SEEDS)
 	$(BIN)/octoloom simulate group --seeds $(SEEDS)
+
+mutants: venv
+	@$(BIN)/python -m tests.mutants.run $(if $(ROOM),--room $(ROOM)) $(if $(ONLY),--only $(ONLY))
 
 bench: venv
 	$(BIN)/python benchmarks/chain.py
