@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octoloom.core import compute as compute_module
+from octoloom.core import rule as rule_module
 from octoloom.core.app import App, AppEvent, Reject
 from octoloom.core.compute import Worker
 from octoloom.core.event import JOIN, LEAVE, PRESENCE, TIMER, Change, Event, Outcome
@@ -183,7 +183,7 @@ def test_a_deferred_event_stays_live_and_is_tried_again_after_others() -> None:
     table.event("turn", 0)
     assert table.outcomes() == [(3, "applied"), (1, "applied"), (2, "applied")]
     assert table.space.state["moves"] == [0, 1, 2]
-    assert table.worker.deferred == {}
+    assert table.worker.rule.waiting == []
 
 
 def test_a_rejection_is_no_progress_for_those_who_wait() -> None:
@@ -287,7 +287,7 @@ def test_cancelling_a_number_that_is_given_later_is_void_however_events_were_bat
 
 
 def test_the_bound_on_timers_does_not_depend_on_how_events_were_batched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compute_module, "TIMERS_MAX", 1)
+    monkeypatch.setattr(rule_module, "TIMERS_MAX", 1)
 
     def outcomes(*batches: list[str]) -> list[tuple[int, str]]:
         table, words = Table(), list[tuple[int, str]]()
@@ -335,10 +335,10 @@ def test_a_quarantined_event_never_reaches_a_reducer() -> None:
     table = Table()
     table.event("move", "a")
     table.event("move", "b")
-    table.worker.quarantined[1] = None
+    table.worker.rule.quarantined[1] = None
     assert table.outcomes() == [(1, "quarantined"), (2, "applied")]
     assert table.space.state["moves"] == ["b"]
-    assert table.worker.quarantined == {}
+    assert table.worker.rule.quarantined == {}
 
 
 # The same history gives the same state.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from octoloom.core.app import App, AppEvent
-from octoloom.core.event import Event
+from octoloom.core.event import RULE, Event
 from octoloom.core.merge_patch import same
 from octoloom.core.own_way import OwnWay
 from octoloom.core.replay import Replayer
@@ -50,21 +50,21 @@ def test_what_it_has_settled_early_is_not_taken_again() -> None:
     fork = Space("table")
     fork.events[2] = event(2, "wait")
     way = OwnWay(waiting_app(until=1), fork, None, ())
-    way.go([event(3, "count")], [])
+    way.go(RULE, [event(3, "count")], [])
     assert way.state == {"count": 1, "done": [2]}
-    way.go([event(2, "wait"), event(4, "count")], [])
+    way.go(RULE, [event(2, "wait"), event(4, "count")], [])
     assert way.state == {"count": 2, "done": [2]}
 
 
 def test_what_still_waits_goes_on_when_it_may() -> None:
     way = OwnWay(waiting_app(until=3), Space("table"), None, ())
-    way.go([event(1, "wait"), event(2, "count")], [])
+    way.go(RULE, [event(1, "wait"), event(2, "count")], [])
     assert way.state == {"count": 1, "done": []}
-    way.go([event(3, "count"), event(4, "count")], [])
+    way.go(RULE, [event(3, "count"), event(4, "count")], [])
     assert way.state == {"count": 3, "done": [1]}
 
 
 def test_what_is_imposed_does_not_run() -> None:
     way = OwnWay(waiting_app(until=3), Space("table"), None, ())
-    way.go([event(1, "count"), event(2, "count")], [2])
+    way.go(RULE, [event(1, "count"), event(2, "count")], [2])
     assert way.state["count"] == 1

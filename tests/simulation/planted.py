@@ -16,9 +16,8 @@ from octoloom.core.audience import Audience
 from octoloom.core.backlog import Backlog
 from octoloom.core.chain import Chain
 from octoloom.core.chain_order import ChainOrder
-from octoloom.core.compute import Worker
 from octoloom.core.device_book import DeviceBook
-from octoloom.core.event import Event, Kill
+from octoloom.core.event import TIMER, Event, Kill
 from octoloom.core.head import Head
 from octoloom.core.journal import JournalReader
 from octoloom.core.neighbours import Neighbours
@@ -26,6 +25,7 @@ from octoloom.core.publishing import Publishing
 from octoloom.core.recorder import Recorder
 from octoloom.core.register_messages import Ready, View, Whole
 from octoloom.core.ring import Ring
+from octoloom.core.rule import Rule
 from octoloom.core.service import Service
 from octoloom.core.space import DeviceHistory, Space
 from octoloom.core.tail import Tail
@@ -268,9 +268,10 @@ def poison_is_not_tried_first(right: Any, self: Tail, space: Space, out: Any) ->
         worker.cleared = 1 << 60
 
 
-@plant(Worker, "_retry")
-def deferred_events_are_forgotten(right: Any, self: Worker, step: Any) -> None:
+@plant(Rule, "_retry")
+def deferred_events_are_forgotten(right: Any, self: Rule) -> int:
     """An event that was deferred is never tried again."""
+    return 0
 
 
 @plant(Head, "take_office")
@@ -287,10 +288,12 @@ def timer_goes_off_twice(right: Any, self: Head, now: int, space: Space, number:
         self.door.put(now, space, "@timer", number, timer.name, timer.payload)
 
 
-@plant(Worker, "_is_set")
-def timers_are_not_looked_up(right: Any, self: Worker, number: int, step: Any) -> bool:
+@plant(Rule, "attempt")
+def timers_are_not_looked_up(right: Any, self: Rule, event: Event) -> Any:
     """A timer that has gone off is computed as often as it comes."""
-    return True
+    if event.device == TIMER:
+        self.timers[event.sequencer] = None
+    return right(self, event)
 
 
 # Alone each is harmless: the head does not ring twice, and the tail would not answer twice.

@@ -36,6 +36,7 @@ CHANGE = Change(
     timers=[Timer(2, 1_700_000_005_000, "tick", b"null")],
     cancelled=[1],
     presence=[("ada", True), ("eve", False)],
+    rule=2,
 )
 RECORD = JournalRecord("lobby", "chain-1", 2, 4, 1_700_000_000_001, JournalEntry(12, CHANGE, [EVENT], [EVENT]))
 START = SpaceSnapshot(
@@ -90,8 +91,17 @@ def test_a_change_is_json_that_others_can_read() -> None:
         "timers": [{"timer": 2, "due_ms": 1_700_000_005_000, "name": "tick", "payload": None}],
         "cancelled": [1],
         "presence": [{"device": "ada", "present": True}, {"device": "eve", "present": False}],
+        "rule": 2,
     }
     assert decode(key, value, headers) == RECORD
+
+
+def test_a_change_that_does_not_say_by_which_rule_is_one_of_the_first() -> None:
+    key, value, headers = encode(RECORD)
+    written_before = value.replace(b',"rule":2', b"")
+    assert written_before != value
+    entry = decode(key, written_before, headers).entry
+    assert entry.change == msgspec.structs.replace(CHANGE, rule=1)
 
 
 def test_a_start_is_all_of_the_space() -> None:

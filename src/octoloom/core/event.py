@@ -19,6 +19,10 @@ PRESENCE = "@presence"
 JOIN = "@join"
 LEAVE = "@leave"
 
+RULE = 2
+"""The rule by which spaces are computed (`rule`). By the first one, deferred events were tried again only at the end of
+a change, and an event could not cancel a timer that it had set itself."""
+
 
 class Outcome(IntEnum):
     """What became of an event. Every kill carries one, and the device that sent the event is told."""
@@ -90,6 +94,8 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     timers: list[Timer] = []
     cancelled: list[int] = []
     presence: list[tuple[str, bool]] = []
+    rule: int = 1
+    """The rule by which it was computed; those who did not say so had the first one."""
 
     @property
     def size(self) -> int:

@@ -1,13 +1,8 @@
 """One space, folded from its events alone: what a chain's tail would make of them, without a chain.
 
 The history of a space is a sequence of events, each with the time and the dice that the head gave it. Fed to the same
-app in the same order they give the same state, wherever that happens: in a tail, in a test, in Spark. The rules are
-those of `compute`:
-
-1. a refused event changes nothing;
-2. a deferred event waits, and is tried again, in its order, after another one was applied, for as long as that helps;
-3. timers have numbers, given one by one as they are set. One that goes off is an event of the history like any other;
-   it is passed over if the timer was cancelled, or has gone off before.
+app in the same order they give the same state, wherever that happens: in a tail, in a test, in Spark. The rule is that
+of a tail (`rule`); a fold counts what became of the events, and keeps no record of them.
 """
 
 from __future__ import annotations
@@ -16,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from octoloom.core.app import TIMERS_MAX, App, Verdict
+from octoloom.core.app import DEFERRED, App, Verdict
 from octoloom.core.errors import OctoloomError
-from octoloom.core.event import TIMER, Event, Outcome
+from octoloom.core.event import Event, Outcome
 from octoloom.core.recorder import Recorder
+from octoloom.core.rule import Rule
 from octoloom.core.space import decode_json, encode_json
 
 DEFERRED_MAX = 65_536
 """Events of one space that may wait. A live chain holds back far fewer before it is `busy`."""
-PASSED_OVER = Verdict(Outcome.SUPERSEDED, "the timer was cancelled")
 
 
 class TooManyDeferred(OctoloomError):  # noqa: N818
@@ -45,76 +40,65 @@ class FoldSnapshot(msgspec.Struct, frozen=True, array_like=True):
 class Fold:
     """Feed it events with `take`."""
 
-    __slots__ = ("_recorder", "app", "applied", "deferred", "next_timer", "rejected", "timers")
+    __slots__ = ("_rule", "applied", "rejected")
 
     def __init__(self, app: App, state: dict[str, Any] | None = None) -> None:
-        self.app = app
-        self._recorder = Recorder(dict(app.initial) if state is None else state)
+        self._rule = Rule(app, Recorder(dict(app.initial) if state is None else state))
         self.applied = 0
         self.rejected = 0
-        self.next_timer = 1
-        self.timers: dict[int, None] = {}
-        self.deferred: list[Event] = []
 
     @property
     def state(self) -> dict[str, Any]:
-        return self._recorder.state
+        return self._rule.recorder.state
+
+    @property
+    def timers(self) -> list[int]:
+        """The timers that are set."""
+        return list(self._rule.timers)
+
+    @property
+    def next_timer(self) -> int:
+        return self._rule.next_timer
+
+    @property
+    def deferred(self) -> list[Event]:
+        return self._rule.waiting
 
     def take(self, event: Event) -> Verdict:
         """What becomes of the event now. Deferred ones that it frees are counted with it."""
-        verdict = self._run(event)
-        if verdict.outcome is None:
-            if len(self.deferred) >= DEFERRED_MAX:
+        rule = self._rule
+        rule.take(event)
+        if not rule.settled:
+            if len(rule.waiting) > DEFERRED_MAX:
+                rule.waiting.pop()
                 raise TooManyDeferred(f"{DEFERRED_MAX} events wait: the app defers what nothing makes go on")
-            self.deferred.append(event)
-        elif self.deferred and verdict.outcome is Outcome.APPLIED:
-            self._retry()
+            return DEFERRED
+        verdict = rule.settled[0][1]
+        for _, each in rule.settled:
+            if each.outcome is Outcome.APPLIED:
+                self.applied += 1
+            else:
+                self.rejected += 1
+        rule.settled.clear()
+        if rule.set_timers or rule.cancelled:
+            rule.set_timers.clear()
+            rule.cancelled.clear()
         return verdict
-
-    def _run(self, event: Event) -> Verdict:
-        if event.device == TIMER and event.sequencer not in self.timers:
-            self.rejected += 1
-            return PASSED_OVER
-        verdict = self.app.run(self._recorder, event, self.next_timer, TIMERS_MAX - len(self.timers))
-        if verdict.outcome is Outcome.APPLIED:
-            self.applied += 1
-            if verdict.timers or verdict.cancelled:
-                self._set(verdict)
-        elif verdict.outcome is not None:
-            self.rejected += 1
-        if event.device == TIMER and verdict.outcome is not None:
-            self.timers.pop(event.sequencer, None)
-        return verdict
-
-    def _set(self, verdict: Verdict) -> None:
-        for timer in verdict.timers:
-            self.timers[timer.timer] = None
-            self.next_timer = timer.timer + 1
-        for number in verdict.cancelled:
-            self.timers.pop(number, None)
-
-    def _retry(self) -> None:
-        progress = True
-        while progress and self.deferred:
-            waiting, self.deferred, progress = self.deferred, [], False
-            for event in waiting:
-                verdict = self._run(event)
-                if verdict.outcome is None:
-                    self.deferred.append(event)
-                progress = progress or verdict.outcome is Outcome.APPLIED
 
     def settle(self) -> None:
         """Forget what changed: between batches, so that the memory of a fold is its state."""
-        self._recorder.forget()
+        self._rule.recorder.forget()
 
     def snapshot(self) -> FoldSnapshot:
-        state, timers = encode_json(self.state), list(self.timers)
-        return FoldSnapshot(state, self.applied, self.rejected, self.next_timer, timers, list(self.deferred))
+        return FoldSnapshot(
+            encode_json(self.state), self.applied, self.rejected, self.next_timer, self.timers, list(self.deferred)
+        )
 
     @classmethod
     def restore(cls, app: App, snapshot: FoldSnapshot) -> Fold:
         fold = cls(app, decode_json(snapshot.state))
         fold.applied, fold.rejected = snapshot.applied, snapshot.rejected
-        fold.next_timer, fold.deferred = snapshot.next_timer, list(snapshot.deferred)
-        fold.timers = dict.fromkeys(snapshot.timers)
+        rule = fold._rule
+        rule.timers, rule.next_timer = dict.fromkeys(snapshot.timers), snapshot.next_timer
+        rule.waiting = list(snapshot.deferred)
         return fold

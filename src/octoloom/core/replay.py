@@ -1,15 +1,16 @@
 """Replay: the history of one space computed again with given code, and compared with what the journal recorded.
 
 A replayer is fed the journal's entries in the order of the log, by the rules of `journal.py`. A change is handed to the
-same `Worker` that computes live: the events that it consumed, in the order of their kills, with their times and dice.
-What the worker concludes is then laid beside what was recorded.
+same `Worker` that computes live: the events that it consumed, with their times and dice. What the worker concludes is
+then laid beside what was recorded.
 
 1. The books of the space (version, timers, live events) follow the recorded changes alone; the worker's conclusions
    are noted, and not obeyed. So every change is computed from the recorded state before it, each difference is counted
    where it arises, and none is counted again for having arisen.
 2. Outcomes that came from outside are not computed: a quarantine, and the end of a reducer that ran for too long.
-3. At the end of a change the worker tries deferred events until nothing moves. So those that the journal says to have
-   waited must wait here as well; one that does not is a difference.
+3. The worker goes by the rule of a space (`rule`), so the order in which the events of a change were consumed follows
+   from their places in the chain, and those that the journal says to have waited must wait here as well, for as long.
+   A change that was computed by the first rule is the exception: its events are taken in the recorded order.
 4. States are compared, not patches: two patches may say the same.
 5. From the first difference on a second worker goes its own way, as the given code alone would have gone with these
    events. Where it ends tells which spaces would be different today. A `start` brings it back: what a generation took
@@ -20,6 +21,7 @@ What the worker concludes is then laid beside what was recorded.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
@@ -27,8 +29,8 @@ import msgspec
 from octoloom.core import merge_patch
 from octoloom.core.app import App
 from octoloom.core.compute import Worker
-from octoloom.core.event import Change, Event, JournalEntry, Kill, Outcome
-from octoloom.core.own_way import OwnWay, feed, forget
+from octoloom.core.event import RULE, Change, Event, JournalEntry, Kill, Outcome
+from octoloom.core.own_way import OwnWay, compute, forget
 from octoloom.core.replay_search import Divergence, Suspect, differences, first_difference, suspect, told, told_at
 from octoloom.core.space import Space, State, decode_json
 
@@ -172,23 +174,22 @@ class Replayer:
         concluded = self._compute(change, events, imposed)
         found = [] if self._is_the_same(concluded, change) else self._compare(concluded, change, events)
         if self._own is not None:
-            self._own.go(events, imposed)
+            self._own.go(change.rule, events, imposed)
         elif found:
             settled = {kill.chain_sequencer for kill in change.kills}
             self._own = OwnWay(self._app, replica, concluded, settled)
         self._obey(change)
-        if found:
+        if found or concluded is None:
             self._employ()
         return found
 
     def _compute(self, change: Change, events: list[Event], imposed: list[int]) -> Change | None:
-        replica, worker = self._replica, self._worker
+        replica = self._replica
         highest = max((event.chain_sequencer for event in events), default=0)
         # What is older than something that was consumed, and is live, was tried.
-        worker.deferred.update((number, None) for number in replica.events if number < highest)
+        others = [event for number, event in replica.events.items() if number < highest]
         replica.concluded = None
-        feed(worker, events, imposed)
-        worker.step(change.epoch, len(events))
+        compute(self._worker, change.rule, events, others, imposed)
         return replica.concluded
 
     def _obey(self, change: Change) -> None:
@@ -242,7 +243,22 @@ class Replayer:
         for now in came_out.values():
             self._outcomes[f"{DEFERRED} → {now.outcome.word}"] += 1
             found.append(Suspect("deferral", DEFERRED, _ended(now), self._replica.events[now.chain_sequencer]))
+        if not found and concluded is not None and change.rule >= RULE:
+            found += self._compare_order(concluded, change, events)
         return found
+
+    def _compare_order(self, concluded: Change, change: Change, events: list[Event]) -> Iterator[Suspect]:
+        """The first event that waits for longer on one side than on the other."""
+        run = {kill.chain_sequencer: event for kill, event in zip(change.kills, events, strict=True)}
+        recorded, replayed = ([kill for kill in each.kills if not _is_imposed(kill)] for each in (change, concluded))
+        for kill, now in zip(recorded, replayed, strict=True):
+            # What is settled next is the first event that does not wait. So of two, the first has waited on one side.
+            if kill.chain_sequencer < now.chain_sequencer:
+                yield Suspect("deferral", _ended(kill), DEFERRED, run[kill.chain_sequencer])
+            elif now.chain_sequencer < kill.chain_sequencer:
+                yield Suspect("deferral", DEFERRED, _ended(now), run[now.chain_sequencer])
+            if kill.chain_sequencer != now.chain_sequencer:
+                return
 
     def _search(
         self, events: list[Event], change: Change, paths: list[tuple[str, ...]]

@@ -198,11 +198,12 @@ class Space:
         self.version = change.version
         if self.backlog is not None:
             self._journal(change, self.backlog)
-        for kill in change.kills:
-            self._kill(kill)
+        # A number is given once, so what is set by a change and has ended in it, has ended.
         for timer in change.timers:
             self.timers[timer.timer] = timer
             self.next_timer = max(self.next_timer, timer.timer + 1)
+        for kill in change.kills:
+            self._kill(kill)
         for number in change.cancelled:
             self.timers.pop(number, None)
         for device, present in change.presence:

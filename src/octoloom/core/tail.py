@@ -64,7 +64,7 @@ class Tail:
         if tried is not None:
             self._busy[space] = None
             worker = self.workers[space]
-            worker.quarantined.update(dict.fromkeys(fatal))
+            worker.rule.quarantined.update(dict.fromkeys(fatal))
             worker.cleared = tried
 
     @property

@@ -113,6 +113,7 @@ def _change_value(record: JournalRecord, change: Change) -> ChangeValue:
         _timer_values(change.timers),
         change.cancelled,
         [PresenceValue(device, present) for device, present in change.presence],
+        change.rule,
     )
 
 
@@ -237,6 +238,7 @@ def _change_entry(value: ChangeValue) -> JournalEntry:
         _timers(value.timers),
         value.cancelled,
         [(one.device, one.present) for one in value.presence],
+        value.rule,
     )
     return JournalEntry(value.version, change, _events(value.events), _events(value.waiting))
 

@@ -76,6 +76,7 @@ class ChangeValue(msgspec.Struct, frozen=True, tag_field="kind", tag=CHANGE):
     timers: list[TimerValue] = []
     cancelled: list[Ordinal] = []
     presence: list[PresenceValue] = []
+    rule: Ordinal = 1
 
 
 class StartValue(msgspec.Struct, frozen=True, tag_field="kind", tag=START):
