@@ -6,18 +6,21 @@ A checker that does not find them within a bounded number of seeds is no checker
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
 from octoloom.core import link_messages as say
 from octoloom.core.admission import Door
+from octoloom.core.app import Verdict
 from octoloom.core.audience import Audience
 from octoloom.core.backlog import Backlog
 from octoloom.core.chain import Chain
 from octoloom.core.chain_order import ChainOrder
+from octoloom.core.compute import Worker
 from octoloom.core.device_book import DeviceBook
-from octoloom.core.event import TIMER, Event, Kill
+from octoloom.core.event import TIMER, Event, Kill, Outcome
 from octoloom.core.head import Head
 from octoloom.core.journal import JournalReader
 from octoloom.core.neighbours import Neighbours
@@ -272,6 +275,68 @@ def poison_is_not_tried_first(right: Any, self: Tail, space: Space, out: Any) ->
 def deferred_events_are_forgotten(right: Any, self: Rule) -> int:
     """An event that was deferred is never tried again."""
     return 0
+
+
+@plant(Rule, "take")
+def those_who_wait_are_not_looked_at(right: Any, self: Rule, event: Event) -> int:
+    """An event that is applied frees nobody at once."""
+    verdict = self.attempt(event)
+    if verdict.outcome is None:
+        self.waiting.append(event)
+    else:
+        self.settled.append((event, verdict))
+    return 1
+
+
+@plant(Worker, "_conclude")
+def freed_at_the_end_of_a_step(right: Any, self: Worker, epoch: int) -> Any:
+    """Events that wait are tried again when the batch is through, so it matters what was in it."""
+    if any(verdict.outcome is Outcome.APPLIED for _, verdict in self.rule.settled):
+        self.rule._retry()
+    return right(self, epoch)
+
+
+# Alone the one forgets those who wait, and the other does what was done already.
+together(PLANTS, those_who_wait_are_not_looked_at, freed_at_the_end_of_a_step)
+
+
+@plant(Rule, "_retry")
+def one_round_after_another(right: Any, self: Rule) -> int:
+    """What is freed by one of those who wait comes after all others of them, not next."""
+    tries, moved = 0, True
+    while moved:
+        moved = False
+        for event in list(self.waiting):
+            tries += 1
+            verdict = self.attempt(event)
+            if verdict.outcome is not None:
+                self.waiting.remove(event)
+                self.settled.append((event, verdict))
+                moved = moved or verdict.outcome is Outcome.APPLIED
+    return tries
+
+
+@plant(Rule, "take")
+def the_last_to_wait_goes_first(right: Any, self: Rule, event: Event) -> int:
+    """Events that wait are not tried in the chain's order."""
+    waiting = len(self.waiting)
+    tries: int = right(self, event)
+    if len(self.waiting) > waiting:
+        self.waiting.insert(0, self.waiting.pop())
+    return tries
+
+
+@plant(Rule, "_note_timers")
+def own_timers_cannot_be_cancelled(right: Any, self: Rule, verdict: Verdict) -> None:
+    """A timer that is cancelled by the event that set it goes off."""
+    own = [timer.timer for timer in verdict.timers]
+    right(self, replace(verdict, cancelled=[number for number in verdict.cancelled if number not in own]))
+
+
+@plant(Rule, "_note_timers")
+def timers_cannot_be_cancelled(right: Any, self: Rule, verdict: Verdict) -> None:
+    """No timer is ever cancelled."""
+    right(self, replace(verdict, cancelled=[]))
 
 
 @plant(Head, "take_office")

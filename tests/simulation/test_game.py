@@ -53,6 +53,7 @@ def test_a_move_out_of_turn_waits_until_the_state_has_come_far_enough() -> None:
     assert play.act("wait", {"token": "w", "until": 1}).outcome is None
     play.act("put", {"token": "t"})
     assert play.act("wait", {"token": "w", "until": 1}).outcome is Outcome.APPLIED
+    assert play.act("wait", {"token": "w", "until": 1, "refused": True}).reason == "too late"
 
 
 def test_an_emptied_cell_is_a_null_that_no_patch_can_write() -> None:
@@ -71,6 +72,31 @@ def test_an_alarm_sets_a_timer_and_every_ring_is_counted() -> None:
     play.act("ring", {"token": "a"})
     play.act("ring", {"token": "a"})
     assert play.state["rung"] == {"a": 2}, "a checker can see that it rang twice"
+
+
+def test_an_alarm_may_be_set_and_cancelled_at_once() -> None:
+    verdict = Play().act("hush", {"token": "h"})
+    assert [timer.timer for timer in verdict.timers] == verdict.cancelled == [1]
+
+
+def test_a_later_alarm_takes_the_place_of_one_that_has_not_rung() -> None:
+    play = Play()
+    assert play.act("snooze", {"token": "s"}).timers == [], "there is none yet"
+    play.act("alarm", {"token": "a", "ms": 50})
+    verdict = play.act("snooze", {"token": "b"}, "bob")
+    assert verdict.cancelled == [1]
+    (timer,) = verdict.timers
+    assert (timer.due_ms, timer.payload) == (1050, b'{"token":"b"}')
+    assert list(play.state["alarms"]) == ["bob"]
+
+
+def test_the_order_of_actions_shows() -> None:
+    one, other = Play(), Play()
+    for play, tokens in ((one, "ab"), (other, "ba")):
+        for token in tokens:
+            play.act("put", {"token": token}, token)
+    assert one.state["last"] == other.state["last"]
+    assert one.state["order"] != other.state["order"]
 
 
 def test_whoever_joins_twice_is_seen_to_have_joined_twice() -> None:

@@ -10,7 +10,9 @@
 6. *Settled.* Once faults stop, every action of a device that kept its store has an outcome, all replicas are equal
    and there are as many as asked for.
 7. *Replay.* Computing the recorded events again, elsewhere, gives the same outcomes and the same state.
-8. *Timers.* What was set goes off once.
+8. *Rule.* So does taking them in the chain's order, by the rule of a space at its simplest: whatever was deferred took
+   effect right after the event that freed it.
+9. *Timers.* What was set goes off once, unless it was cancelled.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from octoloom.core.device_effects import PendingEvent, Settled, Stopped
 from octoloom.core.event import PRESENCE, TIMER, Change, Event, JournalEntry, Kill, Outcome, SpaceSnapshot
 from octoloom.core.recorder import Recorder
 from octoloom.core.space import Space, decode_json
+from octoloom.simulation.space_twin import SpaceTwin
 from octoloom.simulation.world import Broken
 
 if TYPE_CHECKING:
@@ -80,6 +83,8 @@ class History:
         self.killed: dict[tuple[str, int], Kill] = {}
         """(Device, sequencer) → kill."""
         self.effects = 0
+        self.judged = 0
+        """Up to which version it was held against the rule."""
 
     def add(self, change: Change) -> None:
         self.changes.append(change)
@@ -245,6 +250,7 @@ class Checker:
             self._check_device(node)
         for (generation, space), history in self.histories.items():
             self._replay(generation, space, history)
+            self._check_rule(generation, space, history)
         for space in self.cluster.journal.records:
             self._check_journal(space)
 
@@ -297,7 +303,7 @@ class Checker:
     def _replay(self, generation: int, space: str, history: History) -> None:
         app = self.cluster.make_app()
         recorder = Recorder(dict(app.initial) if history.changes else {})
-        next_timer, alarms, rung = 1, 0, 0
+        next_timer = 1
         for change in history.changes:
             for kill, event in zip(change.kills, self._events(space, change), strict=True):
                 if kill.outcome in (Outcome.QUARANTINED, Outcome.SUPERSEDED):
@@ -306,15 +312,35 @@ class Checker:
                 if verdict.outcome is not kill.outcome:
                     raise Broken(f"replay: {kill.device} {kill.sequencer} of {space} ends as {verdict.outcome}")
                 next_timer += len(verdict.timers)
-                alarms += len(verdict.timers)
-                rung += event.name == "ring"
             recorder.take()
         if history.effects != history.state.get("count", 0):
             raise Broken(f"exactly once: {history.effects} events were applied in {space}, the state counts others")
         if history.changes and canonical(recorder.state) != history.texts[-1]:
             raise Broken(f"replay: {space} of generation {generation} comes out differently")
-        if generation == self.cluster.generation_of(space) and alarms != rung:
-            raise Broken(f"timers: {alarms} were set in {space}, {rung} went off")
+
+    def _check_rule(self, generation: int, space: str, history: History) -> None:
+        """A history tells which events were consumed, and in which order: does that follow from the rule?"""
+        if history.judged == len(history.changes):
+            return
+        consumed = [
+            (event, kill.outcome)
+            for change in history.changes
+            for kill, event in zip(change.kills, self._events(space, change), strict=True)
+            if kill.outcome is not Outcome.QUARANTINED
+        ]
+        twin = SpaceTwin(self.cluster.make_app(), [event for event, _ in consumed])
+        for (event, outcome), (expected, how) in zip(consumed, twin.settled, strict=False):
+            if (event, outcome) != (expected, how):
+                told = f"{event.device} {event.sequencer} is {outcome.word}"
+                raise Broken(f"rule: {told} in {space} when {expected.device} {expected.sequencer} is to be {how.word}")
+        if len(twin.settled) != len(consumed):
+            raise Broken(f"rule: {len(consumed)} events are settled in {space}, by the rule {len(twin.settled)}")
+        if consumed and canonical(twin.state) != history.texts[-1]:
+            raise Broken(f"rule: {space} of generation {generation} comes out differently")
+        if generation == self.cluster.generation_of(space):
+            if twin.timers:
+                raise Broken(f"timers: {len(twin.timers)} of {space} were set and have not gone off")
+            history.judged = len(history.changes)
 
 
 def _may_wait(event: Event | PendingEvent, history: History) -> bool:

@@ -161,10 +161,13 @@ class Cluster:
         if self.poisonous and dice.random() < 0.01:
             name = "poison"
         self._done += 1
+        if name == "put":
+            name = {2: "hush", 4: "snooze"}.get(self._done % 7, name)
         token = f"{node.name}.{self._done}"
         payload = {"token": token}
         if name == "wait":
             payload["until"] = dice.randrange(1, 40)  # type: ignore[assignment]
+            payload["refused"] = self._done % 4 == 0  # type: ignore[assignment]
         elif name == "alarm":
             payload["ms"] = dice.randrange(10, 1500)  # type: ignore[assignment]
         if node.act(name, encode_json(payload), token):

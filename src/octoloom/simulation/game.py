@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 from octoloom.core.app import App, AppEvent, Reject, Verdict
 from octoloom.core.event import Event
@@ -23,8 +24,11 @@ class Game(App):
 
 
 def make_game() -> Game:
-    app = Game("simulated", state={"count": 0, "last": {}, "rung": {}, "present": {}, "cells": {}})
+    state = {"count": 0, "order": 0, "last": {}, "rung": {}, "present": {}, "cells": {}, "alarms": {}}
+    app = Game("simulated", state=state)
     app.on("put")(_put)
+    app.on("hush")(_hush)
+    app.on("snooze")(_snooze)
     app.on("refuse")(_refuse)
     app.on("wait")(_wait)
     app.on("empty")(_empty)
@@ -37,6 +41,7 @@ def make_game() -> Game:
 
 def _apply(state: Any, event: AppEvent) -> None:
     state["count"] += 1
+    state["order"] = crc32(event.payload["token"].encode(), state["order"])
     state["last"][event.device] = event.payload["token"]
 
 
@@ -53,10 +58,13 @@ def _refuse(state: Any, event: AppEvent) -> None:
 
 
 def _wait(state: Any, event: AppEvent) -> None:
-    """A move out of turn: it waits until the state has come far enough."""
+    """A move out of turn: it waits until the state has come far enough, and may be refused then."""
+    event.cancel(event.after(5, "ring", {"token": event.payload["token"]}))
     if state["count"] < event.payload["until"]:
         event.defer()
     _apply(state, event)
+    if event.payload.get("refused"):
+        raise Reject("too late")
 
 
 def _empty(state: Any, event: AppEvent) -> None:
@@ -67,7 +75,29 @@ def _empty(state: Any, event: AppEvent) -> None:
 
 def _alarm(state: Any, event: AppEvent) -> None:
     _apply(state, event)
-    event.after(event.payload["ms"], "ring", {"token": event.payload["token"]})
+    _set(state, event, event.payload["ms"])
+
+
+def _set(state: Any, event: AppEvent, delay_ms: int) -> None:
+    number = event.after(delay_ms, "ring", {"token": event.payload["token"]})
+    state["alarms"][event.device] = [number, event.time_ms + delay_ms]
+
+
+def _hush(state: Any, event: AppEvent) -> None:
+    """Sets an alarm and thinks better of it: it must never ring."""
+    _put(state, event)
+    event.cancel(event.after(5, "ring", {"token": event.payload["token"]}))
+
+
+def _snooze(state: Any, event: AppEvent) -> None:
+    """One alarm for another: the last that anybody has set, unless it has rung."""
+    _put(state, event)
+    alarms = state["alarms"]
+    if alarms:
+        number, due_ms = alarms.pop(max(alarms, key=lambda device: alarms[device][0]))
+        event.cancel(number)
+        if due_ms > event.time_ms:
+            _set(state, event, due_ms - event.time_ms)
 
 
 def _ring(state: Any, event: AppEvent) -> None:
