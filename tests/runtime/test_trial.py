@@ -91,6 +91,13 @@ def look(state: Any, event: AppEvent) -> None:
     Path(event.payload).write_text(repr(found))
 
 
+@app.on("crash-when-freed")
+def crash_when_freed(state: Any, event: AppEvent) -> None:
+    if not state.get("n"):
+        event.defer()
+    ctypes.string_at(0)
+
+
 def history(*names: str, payload: Any = None) -> list[Event]:
     text = msgspec.json.encode(payload)
     return [Event(10 + at, "ada", at + 1, name, text, 0, 0) for at, name in enumerate(names)]
@@ -120,6 +127,12 @@ def judge(trials: Trials) -> Judge:
 
 def children(trials: Trials) -> list[psutil.Process]:
     return psutil.Process(trials.pid).children()
+
+
+def test_an_event_that_waits_and_is_fatal_once_it_is_freed_is_found(judge: Judge) -> None:
+    assert judge("crash-when-freed") == [], "nothing frees it"
+    assert judge("crash-when-freed", "reject", "count", "count") == [10]
+    assert judge("crash-when-freed", "count", "leave", "crash-when-freed") == [10, 12, 13]
 
 
 def test_harmless_events_are_found_harmless(judge: Judge) -> None:

@@ -1,10 +1,10 @@
 """Finds the events that end the process that computes them, in processes that may end.
 
-A child with a copy of the state says through a pipe which event it is at, computes it, and goes on to the next. If the
-child ends before it said that it is through, the event that it was at is fatal; another child then tries the rest,
-without it. A child that spends more than the budget on one event is ended by the kernel (processor time) or by this
-side (wall time, for one that sleeps), which is the same. The children are made by a process of their own: `trial_host`
-says why.
+A child with a copy of the state says through a pipe which event it is at, computes it, and goes on to the next, by the
+rule of a space: an event that waits is tried again when another one frees it. If the child ends before it said that it
+is through, the event that it was at is fatal; another child then tries the rest, without it. A child that spends more
+than the budget on one event is ended by the kernel (processor time) or by this side (wall time, for one that sleeps),
+which is the same. The children are made by a process of their own: `trial_host` says why.
 
 1. A link that is started by a command makes that process before it has any thread, so a trial begins at once, with the
    very code that the link runs. Otherwise, or if that process was lost, it is started when it is needed.

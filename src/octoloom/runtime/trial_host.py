@@ -31,7 +31,7 @@ import msgspec
 
 from octoloom.core.app import App
 from octoloom.core.event import Event
-from octoloom.core.recorder import Recorder
+from octoloom.core.rehearsal import rehearse
 from octoloom.runtime.apps import load_app
 
 ORDER = struct.Struct("=BI")
@@ -131,11 +131,11 @@ def _leave_everything(kept: int, on_signal: signal.Handlers) -> None:
 
 
 def _compute(app: App, case: Case, pipe: int) -> None:
-    recorder = Recorder(case.state)
-    for at, event in enumerate(case.events):
+    def on_attempt(at: int) -> None:
         os.write(pipe, AT.pack(at))
         signal.setitimer(signal.ITIMER_PROF, case.budget_ms / 1000)
-        app.run(recorder, event, next_timer=1)
+
+    rehearse(app, case.state, case.events, on_attempt)
     signal.setitimer(signal.ITIMER_PROF, 0)
     os.write(pipe, AT.pack(len(case.events)))
 
