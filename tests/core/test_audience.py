@@ -329,3 +329,20 @@ def test_whoever_watches_sees_the_committed_states_in_order(script: list[tuple[s
 
 def _text(state: bytes | msgspec.Raw | msgspec.UnsetType | None) -> bytes | None:
     return None if state is None or isinstance(state, msgspec.UnsetType) else bytes(state)
+
+
+def test_what_follows_a_welcome_waits_with_it() -> None:
+    """A device that is told `busy` before its welcome forgets it: it would hold an event that nobody asks for again."""
+    room, busy = Room(), say.Busy(26, 50, "4 events of this device are pending")
+    welcome = say.Welcome(1, 1, 0, state=msgspec.Raw(b"{}"))
+    assert room.audience.welcome(1, welcome, hold=1, following=[busy]) == []
+    room.change({"n": 1}, commit=False)
+    assert room.audience.publish() == []
+    room.space.committed = 1
+    assert room.audience.publish()[:2] == [Tell(1, welcome), Tell(1, busy)]
+
+
+def test_what_follows_a_welcome_comes_second() -> None:
+    room, busy = Room(), say.Busy(26, 50, "4 events of this device are pending")
+    welcome = say.Welcome(1, 1, 0, state=msgspec.Raw(b"{}"))
+    assert room.audience.welcome(1, welcome, following=[busy]) == [Tell(1, welcome), Tell(1, busy)]

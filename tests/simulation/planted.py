@@ -20,6 +20,7 @@ from octoloom.core.chain import Chain
 from octoloom.core.chain_order import ChainOrder
 from octoloom.core.compute import Worker
 from octoloom.core.device_book import DeviceBook
+from octoloom.core.effects import Tell
 from octoloom.core.event import TIMER, Event, Kill, Outcome
 from octoloom.core.head import Head
 from octoloom.core.journal import JournalReader
@@ -407,12 +408,22 @@ def newcomer_lacks_consumed_events(right: Any, self: Backlog, version: int) -> l
 
 
 @plant(Audience, "welcome")
-def outcomes_told_early(right: Any, self: Audience, connection: int, welcome: Any, hold: int = 0) -> Any:
+def outcomes_told_early(
+    right: Any, self: Audience, connection: int, welcome: Any, hold: int = 0, following: Any = ()
+) -> Any:
     """A device that comes back is told what became of its events before that is committed."""
-    return right(self, connection, welcome)
+    return right(self, connection, welcome, following=following)
 
 
 @plant(Publishing, "settled")
 def settled_without_commit(right: Any, self: Publishing, space: Space) -> Any:
     """What a change settles is told with the next commit, whether or not that is its own."""
     return list(self._unsettled.pop(space.name, ()))
+
+
+@plant(Audience, "welcome")
+def busy_overtakes_the_welcome(
+    right: Any, self: Audience, connection: int, welcome: Any, hold: int = 0, following: Any = ()
+) -> Any:
+    """What follows a welcome does not wait for it: the device is told to come again, and then forgets it."""
+    return [*right(self, connection, welcome, hold), *(Tell(connection, message) for message in following)]

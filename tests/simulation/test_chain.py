@@ -16,6 +16,7 @@ SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
 FIRST = {
+    "busy_overtakes_the_welcome": 31_001_030,
     "snapshot_drops_newer_events": 3600,
     "generation_begins_without_a_start": 970,
     "epoch_not_checked": 620,

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -51,13 +51,17 @@ class Lagging:
 
 
 class Newcomer:
-    """A watcher whose welcome waits until `version` is committed; `owed` is what was settled since."""
+    """A watcher whose welcome waits until `version` is committed; `owed` is what was settled since.
 
-    __slots__ = ("owed", "version", "welcome")
+    What follows its welcome waits as well: a device that was told `busy` would forget it when it is welcomed.
+    """
 
-    def __init__(self, welcome: say.Welcome, version: int) -> None:
+    __slots__ = ("following", "owed", "version", "welcome")
+
+    def __init__(self, welcome: say.Welcome, version: int, following: Sequence[say.ToDevice]) -> None:
         self.welcome = welcome
         self.version = version
+        self.following = following
         self.owed: list[say.KillNote] = []
 
 
@@ -87,18 +91,20 @@ class Audience:
         later = self._content_of(self._committed_since(version) or [])
         return Content(max(version, self.space.committed), later.state or text, later.patches)
 
-    def welcome(self, connection: int, welcome: say.Welcome, hold: int = 0) -> list[Effect]:
-        """Let a watcher in, at once if what its welcome shows (and `hold`) is committed."""
+    def welcome(
+        self, connection: int, welcome: say.Welcome, hold: int = 0, following: Sequence[say.ToDevice] = ()
+    ) -> list[Effect]:
+        """Let a watcher in, at once if what its welcome shows (and `hold`) is committed; then tell it the rest."""
         self.drop(connection)
         version = max(welcome.version, hold)
         if version > self.space.committed:
-            self.newcomers[connection] = Newcomer(welcome, version)
+            self.newcomers[connection] = Newcomer(welcome, version, following)
             return []
         if welcome.version == self.version:
             self.watching[connection] = None
         else:
             self._put_behind(connection, welcome.version)
-        return [Tell(connection, welcome)]
+        return [Tell(connection, message) for message in (welcome, *following)]
 
     def _put_behind(self, connection: int, version: int) -> None:
         """It joins the others as soon as both can be brought to the same version."""
@@ -223,4 +229,4 @@ class Audience:
                 del self.newcomers[connection]
                 self._put_behind(connection, newcomer.welcome.version)
                 self.lagging[connection].owed.extend(newcomer.owed)
-                out.append(Tell(connection, newcomer.welcome))
+                out.extend(Tell(connection, message) for message in (newcomer.welcome, *newcomer.following))

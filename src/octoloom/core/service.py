@@ -7,6 +7,7 @@ answered with a typed error and counted; it changes nothing else.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -109,9 +110,7 @@ class Service:
         # The join comes before the events that the device brings along.
         self._chain.head.joined(now, space, request.device)
         welcome, following = door.bootstrap(now, connection, request, space)
-        self._welcome(connection, audience, welcome, request)
-        for message in following:
-            self._tell(connection, message)
+        self._welcome(connection, audience, welcome, request, following)
 
     def _on_observe(self, connection: int, request: say.Observe) -> None:
         fault = self._fault(request.space)
@@ -128,7 +127,12 @@ class Service:
             self._welcome(connection, audience, say.Welcome(0, 0, 0), request)
 
     def _welcome(
-        self, connection: int, audience: Audience, welcome: say.Welcome, request: say.Bootstrap | say.Observe
+        self,
+        connection: int,
+        audience: Audience,
+        welcome: say.Welcome,
+        request: say.Bootstrap | say.Observe,
+        following: Sequence[say.ToDevice] = (),
     ) -> None:
         view = self._chain.view
         known = request.generation == view.generation and 0 < request.version <= audience.space.committed
@@ -145,7 +149,7 @@ class Service:
         self._places[connection] = audience.space.name
         # What became of its events may be known here before it is committed: then its welcome waits.
         hold = audience.space.version if welcome.kills else 0
-        self._extend(audience.welcome(connection, complete, hold))
+        self._extend(audience.welcome(connection, complete, hold, following))
 
     def _is_ahead(self, request: say.Bootstrap | say.Observe) -> bool:
         """Has it seen, on another link, what this one does not know to be committed?
