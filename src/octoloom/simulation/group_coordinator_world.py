@@ -253,19 +253,22 @@ class GroupWorld:
         return [consumer for consumer in self.consumers if consumer.alive and not consumer.stuck]
 
     @property
+    def _stuck(self) -> list[Consumer]:
+        return [consumer for consumer in self.consumers if consumer.alive and consumer.stuck]
+
+    @property
     def _somebody_is_stuck_unnoticed(self) -> bool:
         """Who is stuck at work is noticed in the next round only. Who is stuck within a round is noticed in this one,
         unless it has asked for its assignment before and joined again, or the coordinator is another by now, which
         does not know who has asked."""
-        stuck = [consumer for consumer in self.consumers if consumer.stuck]
-        return any(consumer.state == "consuming" or consumer.joined_in != self.life for consumer in stuck)
+        return any(consumer.state == "consuming" or consumer.joined_in != self.life for consumer in self._stuck)
 
     def on_turned_away(self) -> None:
         """The group was full, so a newcomer could not begin a round: somebody who is in the group does it instead."""
         if self.is_wild or not self._somebody_is_stuck_unnoticed:
             return
         if not self._fit:
-            next(consumer for consumer in self.consumers if consumer.stuck and consumer.alive).alive = False
+            self._stuck[0].alive = False
             self.world.after(SESSION_MS + 100, self.start_consumer, None)
         for consumer in self._fit[:1]:
             consumer.wish_differently()
