@@ -82,7 +82,7 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(folder: Path, names: Sequence[str] = ("b1",), settings: BrokerSettings = FAST) -> AsyncIterator[World]:
-    config = LogConfig(beat_ms=20, lease_ms=1000, closed_grace_ms=50, answer_ms=500, form_ms=50, balance_ms=100_000)
+    config = LogConfig(beat_ms=20, lease_ms=20_000, closed_grace_ms=50, answer_ms=500, form_ms=50, balance_ms=100_000)
     register = RegisterServer(RegisterConfig(("c",), 1), None, log_config=config)
     await register.start()
     all_of_it = World(register, {}, folder)

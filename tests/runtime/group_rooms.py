@@ -93,7 +93,7 @@ class Rooms:
 @asynccontextmanager
 async def group(register: GroupRegisterConfig | None = None, **options: Any) -> AsyncIterator[Rooms]:
     """A register with these settings, and a place for rooms that are all joined with these options."""
-    config = register or GroupRegisterConfig(closed_grace_ms=50, suspect_ms=200)
+    config = register or GroupRegisterConfig(lease_ms=20_000, closed_grace_ms=50, suspect_ms=200)
     server = RegisterServer(RegisterConfig(["c0"], replicas=1), group_config=config)
     await server.start()
     try:

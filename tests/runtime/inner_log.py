@@ -41,7 +41,7 @@ class InnerLog:
             self.start(number)
 
     async def _start_register(self) -> RegisterServer:
-        config = LogConfig(lease_ms=5000, balance_ms=3_600_000)
+        config = LogConfig(lease_ms=30_000, balance_ms=3_600_000)
         register = RegisterServer(RegisterConfig(["c0"], 1), self._data / "register.db", log_config=config)
         await register.start()
         return register

@@ -508,7 +508,7 @@ def test_what_was_meant_for_a_lost_connection_does_not_go_out_on_the_next(monkey
                 tail.on_peer_down("c", head.id)
                 said.append("lost")
                 tail.on_peer_up("c", head.id)
-            await asyncio.sleep(0.01)
+            await until(lambda: said[-1] != "lost")
             last = len(said) - said[::-1].index("lost")
             assert [type(message) for message in said[last:]] == [Hello]
 

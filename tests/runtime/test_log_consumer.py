@@ -21,7 +21,7 @@ from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.records import Record, build_batch
 from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, async_until
 from tests.wire.kafka.control import control_batch
 
 NOW = 1_760_000_000_000
@@ -146,6 +146,7 @@ def test_the_next_answer_is_on_its_way_while_the_caller_works() -> None:
             consumer = Consumer(client, {("t", 0): "beginning"}, partition_bytes_max=1)
             async with consumer:
                 await anext(consumer)
+                await async_until(lambda: log.asked[Api.FETCH] >= 2)
                 await asyncio.sleep(0.1)
                 # One more, and not all that there is.
                 assert log.asked[Api.FETCH] == 2

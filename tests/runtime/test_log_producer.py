@@ -30,6 +30,7 @@ from octoloom.wire.kafka.errors import ErrorCode
 from octoloom.wire.kafka.partitioner import partition_of
 from tests.runtime.tiny_log import Fault, TinyLog, tiny_log
 from tests.waiting import PATIENCE_S
+from tests.waiting import async_until as until
 
 
 @pytest.fixture(autouse=True)
@@ -165,6 +166,8 @@ def test_no_more_than_so_many_batches_are_on_their_way() -> None:
                 await asyncio.sleep(0.01)
             connection = client.cluster.connected(1, "produce")
             assert connection is not None
+            await until(lambda: connection.waiting == 2)
+            await asyncio.sleep(0.05)
             assert connection.waiting == 2
             await producer.close(flush=False)
 
@@ -318,7 +321,7 @@ def test_what_may_have_been_written_is_not_sent_under_another_id() -> None:
         async with (
             tiny_log() as log,
             LogClient(log.bootstrap) as client,
-            Producer(client, timeout_ms=300) as producer,
+            Producer(client, timeout_ms=2000) as producer,
         ):
             await producer.send("t", b"first")
             log.faults[Api.PRODUCE] += ["mute", "mute"]
@@ -338,7 +341,7 @@ def test_what_may_have_been_written_is_not_sent_under_another_id() -> None:
 
 
 def test_nothing_new_is_sent_while_something_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Backoff, "next_s", lambda _self: 0.1)
+    monkeypatch.setattr(Backoff, "next_s", lambda _self: 2.0)
 
     async def main() -> None:
         async with tiny_log() as log, LogClient(log.bootstrap) as client, Producer(client) as producer:
@@ -346,7 +349,7 @@ def test_nothing_new_is_sent_while_something_is_wrong(monkeypatch: pytest.Monkey
             log.asked.clear()
             log.faults[Api.PRODUCE] += [ErrorCode.NOT_ENOUGH_REPLICAS]
             written = [producer.send("t", b"0")]
-            await asyncio.sleep(0.03)
+            await until(lambda: log.asked[Api.PRODUCE] == 1)
             for number in range(1, 4):
                 written.append(producer.send("t", b"%d" % number))
                 await asyncio.sleep(0.005)
@@ -512,7 +515,7 @@ def test_errors_of_one_partition_do_not_touch_another() -> None:
         async with (
             tiny_log(partitions=2) as log,
             LogClient(log.bootstrap) as client,
-            Producer(client, timeout_ms=300) as producer,
+            Producer(client, timeout_ms=2000) as producer,
         ):
             await asyncio.gather(producer.send("t", b"a", partition=0), producer.send("t", b"a", partition=1))
             log.partitions["t", 0].leader = 99

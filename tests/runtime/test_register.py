@@ -32,7 +32,7 @@ from tests.waiting import PATIENCE_S
 from tests.waiting import async_until as until
 
 T = TypeVar("T")
-CONFIG = RegisterConfig(["c0"], replicas=2)
+CONFIG = RegisterConfig(["c0"], replicas=2, lease_ms=20_000)
 
 
 class Link:

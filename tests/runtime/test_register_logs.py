@@ -46,8 +46,8 @@ from tests.waiting import PATIENCE_S
 from tests.waiting import async_until as until
 
 T = TypeVar("T")
-CONFIG = RegisterConfig(["c0"], replicas=2)
-LOG_CONFIG = LogConfig(balance_ms=60_000)
+CONFIG = RegisterConfig(["c0"], replicas=2, lease_ms=20_000)
+LOG_CONFIG = LogConfig(lease_ms=20_000, balance_ms=60_000)
 
 
 class Broker:

@@ -69,7 +69,8 @@ def test_a_killed_register_forgets_nothing_that_it_has_answered(tmp_path: Path) 
         directory = await ask_log(address)
         assert len(directory.topics) == ROUNDS * 30 == len(set(made))
         assert len(directory.partitions) == ROUNDS * 30 * 5
-        assert [declined for broker in brokers for declined in broker.declined] == []
+        # On a slow machine a lease may lapse, and the broker enlists again; nothing else may be declined.
+        assert {declined.code for broker in brokers for declined in broker.declined} <= {"lapsed"}
         for broker in brokers:
             await broker.client.stop()
         await asyncio.to_thread(register.end, signal.SIGTERM)
