@@ -90,11 +90,13 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(size: int, chains: int = 1, **settings: Any) -> AsyncIterator[World]:
+async def world(size: int, chains: int = 1, app_name: str = "", **settings: Any) -> AsyncIterator[World]:
     names = ["c"] if chains == 1 else [f"c{number}" for number in range(chains)]
     register = RegisterServer(RegisterConfig(names, replicas=size))
     await register.start()
-    there = World(register, [LinkServer(f"link{n}", register.address, app, **settings) for n in range(size)])
+    trials = [Trials(app_name) for _ in range(size)]
+    links = [LinkServer(f"link{n}", register.address, app, trials=trials[n], **settings) for n in range(size)]
+    there = World(register, links)
     try:
         for link in there.links:
             await link.start()
@@ -444,7 +446,7 @@ def test_who_does_not_read_is_told_the_difference_later() -> None:
 
 def test_an_event_that_ends_its_process_is_quarantined_by_the_next_tail() -> None:
     async def play() -> None:
-        async with world(2, trials=Trials(f"{__name__}:app")) as there:
+        async with world(2, app_name=f"{__name__}:app") as there:
             head, tail = there.at("head"), there.at("tail")
             async with Device.connect(head.url, space="s", device="ada") as ada:
                 await ada.send("add", 1)

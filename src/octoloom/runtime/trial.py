@@ -53,6 +53,7 @@ class Trials:
         self._pid = 0
         self._control: socket.socket | None = None
         self._numbers = count(1)
+        self._closed = False
 
     @classmethod
     def forked(cls, app: App, name: str = "") -> Trials:
@@ -84,7 +85,7 @@ class Trials:
             case = Case(dict(state), rest, budget_ms)
             reached = await self._round(case)
             if reached == _BROKEN and self._is_lost():
-                self.close()
+                self._drop()
                 reached = await self._round(case)
             if reached == _BROKEN or reached >= len(rest):
                 return fatal
@@ -93,7 +94,11 @@ class Trials:
         return sorted([*fatal, *(event.chain_sequencer for event in rest)])
 
     def close(self) -> None:
-        """Ends all that was started."""
+        """Ends all that was started, for good."""
+        self._closed = True
+        self._drop()
+
+    def _drop(self) -> None:
         if self._control is not None:
             self._control.close()
             self._control = None
@@ -153,6 +158,8 @@ class Trials:
         return True
 
     def _spawn(self) -> None:
+        if self._closed:
+            raise OSError("the link is about to end")
         if not self._app:
             raise OSError("the app has no name by which another process could load it")
         ours, theirs = socket.socketpair()
@@ -162,7 +169,7 @@ class Trials:
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
             )
         self._take(process.pid, ours)
-        # It is waited for in `close`, by its number.
+        # It is waited for in `_drop`, by its number.
         process.returncode = 0
 
     def _take(self, pid: int, control: socket.socket) -> None:
