@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from octoloom.storage.log import Log, LogSettings
@@ -82,3 +82,12 @@ def quick_directory() -> Iterator[Path]:
         yield Path(path)
     finally:
         shutil.rmtree(path)
+
+
+def open_files(folder: Path) -> int:
+    """How many descriptors this process holds of files in there: others come and go as they like."""
+    count = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            count += Path(os.readlink(descriptor)).is_relative_to(folder.resolve())
+    return count

@@ -17,7 +17,7 @@ from octoloom.storage.log import SIDE_BYTES_MAX, Log, LogSettings
 from octoloom.storage.log_files import BUFFERS_MAX
 from octoloom.storage.reader_cache import ReaderCache
 from octoloom.wire.kafka.batches import read_header
-from tests.storage.log_batches import FAR, SMALL, append, fill, make_batch, quick_directory, read_all, split
+from tests.storage.log_batches import FAR, SMALL, append, fill, make_batch, open_files, quick_directory, read_all, split
 
 
 @pytest.fixture
@@ -373,13 +373,9 @@ def test_bad_settings_and_bad_places_are_refused(tmp_path: Path) -> None:
         Log.open(tmp_path / "file")
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_many_logs_share_a_bounded_number_of_files() -> None:
     with quick_directory() as path:
-        before = open_files()
+        before = open_files(path)
         cache = ReaderCache(5)
         logs = [Log.open(path / str(number), SMALL, cache) for number in range(10)]
         for log in logs:
@@ -387,10 +383,10 @@ def test_many_logs_share_a_bounded_number_of_files() -> None:
             log.sync()
         for log in logs:
             assert len(read_all(log)) == 60
-        assert open_files() - before == 10 + 5
+        assert open_files(path) - before == 10 + 5
         for log in logs:
             log.close()
-        assert open_files() == before
+        assert open_files(path) == before
 
 
 def test_an_idle_log_is_small() -> None:

@@ -13,7 +13,7 @@ from octoloom.core.errors import StoreError
 from octoloom.storage.log import Log, LogSettings
 from octoloom.storage.log_index import load_index
 from octoloom.storage.reader_cache import ReaderCache
-from tests.storage.log_batches import FAR, SMALL, append, fill, make_batch, quick_directory, read_all
+from tests.storage.log_batches import FAR, SMALL, append, fill, make_batch, open_files, quick_directory, read_all
 from tests.waiting import until
 
 COUNT = 1500
@@ -117,13 +117,13 @@ def test_a_saved_index_says_nothing_of_what_came_while_its_sync_ran(
 def test_sealed_segments_leave_memory_once_they_are_synced(tmp_path: Path) -> None:
     cache = ReaderCache(2)
     log = Log.open(tmp_path, SMALL, cache)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files(tmp_path)
     fill(log, 100)
     sealed = len(list(tmp_path.glob("*.log"))) - 1
-    assert len(os.listdir("/proc/self/fd")) - before == sealed
+    assert open_files(tmp_path) - before == sealed
     assert list(tmp_path.glob("*.index")) == []
     log.sync()
-    assert len(os.listdir("/proc/self/fd")) - before == 2
+    assert open_files(tmp_path) - before == 2
     assert len(list(tmp_path.glob("*.index"))) >= sealed
     log.close()
 
