@@ -9,7 +9,8 @@ import pytest
 
 from octoloom.core import device_messages as say
 from octoloom.core.admission import Door, Limits, Session
-from octoloom.core.event import Change, Event, Kill, Outcome
+from octoloom.core.backlog import Backlog
+from octoloom.core.event import Change, Event, JournalEntry, Kill, Outcome
 from octoloom.core.space import Space
 
 
@@ -284,3 +285,16 @@ def test_only_the_newest_connection_of_a_device_owns_its_name() -> None:
     assert (gone.space, gone.device) == ("lobby", "ada")
     assert entrance.door.owners_of("lobby") == {}
     assert entrance.door.close(2) is None
+
+
+def test_a_space_that_is_far_ahead_of_its_journal_is_busy() -> None:
+    entrance = played(1, backlog_max=1000)
+    backlog = entrance.space.backlog = Backlog()
+    entrance.settle(1)
+    assert entrance.send(noted(2)) is None
+    backlog.push(JournalEntry(2, Change(1, 2, False, b'"%s"' % (b"x" * 2000), []), []))
+    answer = entrance.send(noted(3))
+    assert isinstance(answer, say.Busy)
+    assert (answer.expected, entrance.numbers()) == (3, [1, 2])
+    backlog.on_journaled(2)
+    assert entrance.send(noted(3)) is None

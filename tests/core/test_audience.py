@@ -262,6 +262,22 @@ def test_a_newcomer_waits_where_only_an_uncommitted_state_is_at_hand() -> None:
     assert room.audience.publish() == [Fan([7], 1, 2, None, [b'{"b":2}'], {})]
 
 
+def test_a_newcomer_is_told_how_its_events_ended_once() -> None:
+    """What its welcome says is not owed to it as well; what comes after it is."""
+    room = Room()
+    room.change({"a": 1}, "ada", commit=False)
+    welcome = say.Welcome(1, 1, 1, state=msgspec.Raw(b"{}"), kills=[(1, "applied", "")])
+    assert room.audience.welcome(1, welcome, hold=1) == []
+    room.change({"b": 1}, "ada", commit=False)
+    for version in (1, 2):
+        room.space.committed = version
+        room.audience.note(change(version, {}, "ada"), OWNERS, lambda _connection, _sequencer: False)
+    first, *rest = room.audience.publish()
+    assert first == Tell(1, welcome)
+    owed = [kill for effect in rest if isinstance(effect, Tell) for kill in effect.message.kills]  # type: ignore[union-attr]
+    assert owed == [(2, "applied", "")]
+
+
 def test_watchers_wait_too_where_the_way_to_the_committed_version_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring_module, "CHANGES_MAX", 1)
     room = Room(1)

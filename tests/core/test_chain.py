@@ -797,6 +797,24 @@ def test_changes_wait_until_the_upper_neighbour_has_said_where_it_stands() -> No
     assert ada.version == 2
 
 
+def test_a_new_upper_neighbour_is_told_nothing_before_it_has_said_where_it_stands() -> None:
+    """Not even if the old one is still connected."""
+    line, ada = playing("a", "b", "c")
+    line.hold("b", "c")
+    line.put("a", 1, 1)
+    (events,) = line.held["b", "c"]
+    line["c"].on_message(line.now, "b", events)
+    line.hold("a", "c")
+    line.heard()
+    line.view("a", "c", tell=["c"])
+    assert line.versions()["c"] == 2
+    assert line.heard() == ["c → a  hello 3/v1"]
+    line.announce("a")
+    line.settle()
+    line.release("a", "c")
+    assert ada.version == 2
+
+
 def test_a_hello_from_a_newer_epoch_waits_for_its_view() -> None:
     line, ada = playing("a", "b", "c")
     line.kill("b")
@@ -859,6 +877,26 @@ def test_what_the_journal_has_of_an_older_generation_says_nothing_about_this_one
     chain.on_journaled(line.now, "lobby", 2, 2)
     line.settle()
     assert (ada.version, ada.kills) == (2, [(1, "applied")])
+
+
+def test_how_an_event_ended_is_told_when_that_is_in_the_journal_even_to_who_comes_back() -> None:
+    line = Line()
+    chain = line.chains["a"] = Chain("main", "a", make_app(), durability=Durability.JOURNAL)
+    line.view("a")
+    chain.on_restored(line.now, 1, [])
+    line.settle()
+    line.bootstrap("a", 1)
+    chain.on_journaled(line.now, "lobby", 1, 1)
+    line.put("a", 1, 1, b'"x"')
+    chain.service.on_closed(line.now, 1)
+    event = (1, "put", msgspec.Raw(b'"x"'))
+    again = line.screens[2]
+    again.version, again.state = 1, {"puts": []}
+    line.bootstrap("a", 2, next=2, events=[event], generation=1, version=1)
+    assert again.messages == [], "what became of event 1 is known here, and may still be lost"
+    chain.on_journaled(line.now, "lobby", 1, 2)
+    line.settle()
+    assert (again.version, again.kills) == (2, [(1, "applied")])
 
 
 def test_a_neighbour_that_stays_away_is_reported_after_a_while_and_again() -> None:

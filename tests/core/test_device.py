@@ -351,6 +351,22 @@ def test_a_redirect_is_followed_at_once_but_not_for_ever() -> None:
     assert core.on_message(3, m.Redirect("ws://b")) == [Hangup("too many redirects")]
 
 
+def test_redirects_are_counted_from_the_last_welcome_on() -> None:
+    core = ready(limits=Limits(redirects_max=2))
+    for _ in range(5):
+        assert core.on_message(1, m.Redirect("ws://b")) == [Dial("ws://b")]
+        core.on_connected(2)
+        core.on_message(2, welcome())
+
+
+def test_an_outcome_that_comes_with_a_known_version_is_kept() -> None:
+    core = ready()
+    ticket, _ = core.act("claim", b"1")
+    effects = core.on_message(1, m.Changed(0, 0, kills=[(1, "applied", "")]))
+    assert effects == [Persist(2, 0, 7, removed=(1,)), Settled(ticket, 1, Outcome.APPLIED, "", 0)]
+    assert core.on_message(2, m.Changed(0, 0, kills=[(1, "applied", "")])) == []
+
+
 def test_a_redirect_to_nowhere_waits_and_asks_again() -> None:
     core = DeviceCore("lobby", "ada")
     core.on_connected(0)

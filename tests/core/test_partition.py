@@ -497,3 +497,14 @@ def test_the_start_only_moves_up() -> None:
     made.on_start(4)
     made.on_start(2)
     assert made.start == 4
+
+
+def test_nothing_is_committed_before_the_leaders_own_disk_has_it() -> None:
+    alone = leader([], 1, "a")
+    admit(alone, 3)
+    alone.wait(3, 1)
+    assert (alone.raise_watermark(), alone.high) == ([], 0)
+    alone.on_durable(2)
+    assert (alone.raise_watermark(), alone.high) == ([], 2)
+    alone.on_durable(3)
+    assert (alone.raise_watermark(), alone.high) == ([Waiting(3, 1)], 3)

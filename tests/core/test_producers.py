@@ -152,3 +152,10 @@ def test_the_table_is_a_list_of_all_batches(history: list[tuple[int, int, int, i
             made.add(*step, offset)
             twin.batches.append((*step, offset))
             offset += step[3]
+
+
+def test_each_of_the_five_batches_that_clients_may_have_in_flight_is_known_again() -> None:
+    made = table(*((number, 1) for number in range(5)))
+    assert [made.check(ADA, 0, number, 1, whole=True) for number in range(5)] == [
+        (Verdict.TAKEN, 100 + 10 * number) for number in range(5)
+    ]

@@ -535,3 +535,41 @@ def test_a_register_that_lost_its_store_declines_those_who_know_more() -> None:
     enlist = Enlist(address("a#1"), {"c0": 7})
     assert [type(effect) for effect in world.register.on_enlist(world.now, "a#1", enlist)] == [Decline]
     assert world.register.directory().views == {}
+
+
+def test_those_who_were_left_out_stay_on_call_until_somebody_has_taken_over() -> None:
+    """One after the other dies before it has taken up the view that was to go on without the first."""
+    world = grown("a#1", "b#1", "c#1")
+    world.mute += ["b#1", "c#1"]
+    world.close("a#1")
+    world.run(300)
+    world.close("b#1")
+    world.run(300)
+    assert (world.view().links, world.view().in_force) == (["c#1"], False)
+    assert world.view().former == ["a#1", "b#1", "c#1"]
+    world.close("c#1")
+    world.enlist("a#1")
+    world.run(3000)
+    assert (world.view().links, world.view().in_force) == (["a#1"], True)
+
+
+def test_nobody_learns_while_the_last_who_joined_is_not_whole() -> None:
+    world = World(replicas=3)
+    world.idle.append("b#1")
+    world.enlist("a#1", "b#1")
+    world.run(500)
+    world.obey(world.register.on_ready(world.now, "b#1", Ready("c0", world.view().epoch)))
+    world.enlist("c#1")
+    world.run(500)
+    assert world.shape() == "2: a* b", "c waits until b is whole"
+    world.idle.clear()
+    world.run(3000)
+    assert world.shape() == "3: a* b* c*"
+
+
+def test_a_register_that_lost_only_its_last_decision_declines_as_well() -> None:
+    world = grown("a#1", "b#1")
+    enlist = Enlist(address("a#1"), {"c0": world.view().epoch + 1})
+    (declined,) = world.register.on_enlist(world.now, "a#1", enlist)
+    assert isinstance(declined, Decline)
+    assert declined.code == "lost-register"

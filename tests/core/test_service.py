@@ -111,6 +111,15 @@ def test_a_link_that_knows_no_head_asks_devices_to_come_back() -> None:
     assert front.closes() == [1, 2]
 
 
+def test_nobody_is_served_in_a_view_that_is_not_in_force() -> None:
+    front = Front()
+    view = View("main", 2, 3, ["a"], ["a"], in_force=False)
+    front.chain.on_directory(front.now, Directory(2, {}, {"main": view}))
+    front.turn()
+    assert front.bootstrap() == LATER
+    assert front.observe(2) == [LATER]
+
+
 def test_observers_watch_on_any_whole_link() -> None:
     front = Front("b", "ab")
     (welcome,) = front.observe(7)

@@ -140,6 +140,26 @@ def test_after_a_lost_tail_what_was_live_is_tried_first_and_other_spaces_go_on()
     assert end.turn() == [("lobby", [1, 2, 3])]
 
 
+def test_while_one_space_is_on_trial_another_wants_its_turn() -> None:
+    end = End()
+    end.hold()
+    end.space("attic")
+    end.take_office(suspicious=True)
+    assert not end.busy()
+    end.event(space="attic")
+    assert end.busy()
+
+
+def test_whoever_is_no_longer_the_tail_has_no_doubts() -> None:
+    end = End()
+    end.hold()
+    end.take_office(suspicious=True)
+    assert end.tail.doubting
+    end.tail.leave_office()
+    end.take_office(suspicious=False)
+    assert not end.tail.doubting, "else it would never teach a learner"
+
+
 def test_what_ended_the_trial_is_quarantined() -> None:
     end = End()
     end.hold()

@@ -188,3 +188,12 @@ def test_all_topics_together_have_a_bound() -> None:
     assert made.count == before
     made.on_admin(DropTopic(1, "t0"), BROKERS)
     made.on_admin(MakeTopic(1, "one-more", replicas=1), BROKERS)
+
+
+def test_topics_do_not_grow_beyond_that_bound_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_admin, "PARTITIONS_ALL_MAX", 5)
+    made = book(MakeTopic(1, "moves", partitions=2, replicas=1), MakeTopic(1, "chat", partitions=2, replicas=1))
+    with pytest.raises(AdminRefused, match="delete some first"):
+        made.on_admin(GrowTopic(1, "moves", partitions=4), BROKERS)
+    made.on_admin(GrowTopic(1, "moves", partitions=3), BROKERS)
+    assert len(dict(made.states())) == 5

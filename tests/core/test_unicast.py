@@ -126,3 +126,14 @@ def test_it_says_when_it_is_full() -> None:
     assert sender.full
     sender.on_acked(0, 1)
     assert not sender.full
+
+
+def test_what_comes_again_is_acknowledged_again() -> None:
+    """The first acknowledgement was lost, or it would not have come again."""
+    receiver = Unicast(retry_ms=10)
+    first = Unicast(retry_ms=10).send(0, word(1))
+    assert receiver.on_numbered(first) == [word(1)]
+    assert receiver.ack() == 1
+    assert not receiver.ack_due
+    assert receiver.on_numbered(first) == []
+    assert receiver.ack_due
