@@ -190,3 +190,21 @@ def test_what_is_concurrent_against_the_apps_will_is_had_only_if_it_ends_the_vie
     assert site.casting.nakack.has("B", 1)
     assert site.delivered == ["A1"]
     assert [type(each) for each in site.effects] == [Conflict, Conflict]
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_nobody_casts_in_this_members_name_what_it_never_sent(number: int) -> None:
+    site = Site()
+    site.casting.cast(0, [Bundle("C", 1, 1, b"x")])
+    site.take("C1")
+    with pytest.raises(ProtocolError, match="forged-sender"):
+        site.take(f"C{number}")
+    assert site.casting.nakack.next_number() == 2
+
+
+def test_what_fills_in_a_view_is_of_that_view() -> None:
+    site = Site()
+    old = Cast(7, "A", 1, [Bundle("A", 1, 1, b"of another view")])
+    site.casting.fill(0, [old, cast("B1")])
+    assert site.delivered == ["B1"]
+    assert not site.casting.nakack.has("A", 1)

@@ -107,3 +107,13 @@ def test_keys_are_compared_where_they_are_told() -> None:
     assert audit.findings.counts == {}
     audit.key(0, b"bob")
     assert audit.finish().counts == {"key-differs": 1}
+
+
+def test_each_batch_behind_the_newest_epoch_is_found() -> None:
+    epochs = [each._replace(leader_epoch=epoch) for each, epoch in zip(CLEAN, (5, 3, 4), strict=True)]
+    assert audited(epochs).counts == {"leader-epoch-back": 2}
+
+
+def test_what_follows_a_batch_that_was_written_twice_is_no_gap() -> None:
+    batches = [batch(0, 1, 0, 7), batch(1, 1, 1, 7), batch(2, 1, 0, 7), batch(3, 1, 2, 7), batch(4, 2, 3, 7)]
+    assert audited(batches).counts == {"producer-double": 1}

@@ -169,6 +169,21 @@ def test_a_newcomer_that_missed_its_first_installation_is_brought_to_it_before_t
     assert table.heard("C") == "[A B C] [B C]"
 
 
+def test_who_does_not_come_to_the_view_that_it_missed_is_complained_of() -> None:
+    table = table_of("A B")
+    table.sit("C")
+    table.lose("A", "C", "Install")
+    table.view("A B C")
+    table.crash("A")
+    table.mend()
+    table.lose("B", "C", "Install")
+    table.view("B C")
+    table.run(5_000)
+    assert table.heard("B") == "[A B] [A B C]"
+    complaints = {each.message.member for each in table.seats["B"].effects if hasattr(each, "message")}
+    assert "C" in complaints, "or the view would never be installed"
+
+
 # Views that overtake each other.
 
 

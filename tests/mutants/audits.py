@@ -67,6 +67,7 @@ AUDITS = (
         "if pair[0] != pair[1]), None)",
         "if pair[0][0] != pair[1][0]), None)",
         "tests/core/test_group_audit.py",
+        survives="where two differ in the numbers of one sender, the check of each sender's sequence tells of it",
     ),
     Mutant(
         "audit-lost-at-member",

@@ -245,6 +245,7 @@ GROUP = (
         """                pass
 """,
         "tests/core/test_transition.py tests/core/test_gathering.py tests/core/test_group_changes.py",
+        survives="it is complained of for what it does not acknowledge: only messages are repeated",
     ),
     Mutant(
         "settled-in-other-view",

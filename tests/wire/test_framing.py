@@ -176,3 +176,12 @@ def test_what_is_malformed_is_the_peers_fault(body: bytes) -> None:
         with pytest.raises(ProtocolError) as raised:
             decode(body)
         assert raised.value.code == "malformed"
+
+
+def test_what_a_frame_lacks_is_known_until_it_is_whole() -> None:
+    """Who waits for so many bytes more after that would wait for a frame that nobody sends."""
+    reader, whole = FrameReader(), frame(b"x" * 100)
+    assert feed(reader, whole[:50]) == []
+    assert reader.lacking == len(whole) - 50
+    assert len(feed(reader, whole[50:])) == 1
+    assert reader.lacking == 0
