@@ -62,6 +62,7 @@ class Cluster:
         self.log.kill(ours)
         self.log.start(ours)
         self.log.brokers[ours].await_ready()
+        asyncio.run(self.log.whole())
 
     def topic(self, partitions: int = 1, **config: str) -> str:
         name = self.name("topic")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -13,8 +14,11 @@ from pathlib import Path
 import pytest
 
 from octoloom.runtime.processes import PARENT, parse_ready
+from tests.runtime.broker_world import Client
 
 STOP_S = 10.0
+READY_S = 60.0
+POLL_S = 0.01
 
 
 class RealProcess:
@@ -69,6 +73,16 @@ class RealLog:
             self.start(number)
         for number, broker in self.brokers.items():
             self._ports[number] = broker.address.rpartition(":")[2]
+        asyncio.run(self.whole())
+
+    async def whole(self) -> None:
+        """Waits until every broker that was started knows all of them. One that has just started says that it is ready
+        before the register has heard of it, and counts for no topic until then."""
+        async with asyncio.timeout(READY_S):
+            for broker in self.brokers.values():
+                async with Client.to(broker.address) as client:
+                    while len((await client.metadata()).brokers) < len(self.brokers):
+                        await asyncio.sleep(POLL_S)
 
     @property
     def bootstrap(self) -> str:
