@@ -12,6 +12,7 @@ from octoloom.core.log_messages import (
     Announced,
     BrokerAddress,
     EnlistBroker,
+    Heard,
     InSyncRefused,
     LogDirectory,
     LogNews,
@@ -19,6 +20,7 @@ from octoloom.core.log_messages import (
     ProposeInSync,
     Refuse,
     RegisterToBroker,
+    Taken,
     TopicInfo,
     TopicPartition,
 )
@@ -65,6 +67,8 @@ class LogWorld:
         self.mute: list[str] = []
         self.silent: list[str] = []
         """Do not answer an announcement."""
+        self.slow: list[str] = []
+        """Do not take up what they are told."""
         self.refusing: list[str] = []
         self.standings: dict[str, tuple[int, int]] = {}
         """(last epoch, end) of each broker's logs, by name; (1, 10) where nothing is said."""
@@ -94,6 +98,7 @@ class LogWorld:
             message = EnlistBroker(address(broker, storage), revision, [MOVES] if damaged else [])
             self.note(f"{broker} enlists" + " with a damaged log" * damaged)
             self.obey(self.register.on_enlist(self.now, broker, message))
+        self.take_up()
 
     def close(self, *brokers: str) -> None:
         for broker in brokers:
@@ -105,7 +110,7 @@ class LogWorld:
         self.note(f"{broker} wants to go")
         self.obey(self.register.on_leave(self.now, broker))
 
-    def say(self, broker: str, message: Accept | Refuse | ProposeInSync | Allot | Admin) -> None:
+    def say(self, broker: str, message: Accept | Refuse | ProposeInSync | Taken | Allot | Admin) -> None:
         self.obey(self.register.on_message(self.now, broker, message))
 
     def propose(self, *wanted: str, number: int = 0) -> None:
@@ -129,7 +134,7 @@ class LogWorld:
                 self.obey(self.register.on_time(self.now))
             if self.now % 100 == 0:
                 for broker in [broker for broker in self.connected if broker not in self.mute]:
-                    self.obey(self.register.on_beat(self.now, broker))
+                    self.obey(self.register.on_beat(self.now, broker, self.now))
 
     # What the register does.
 
@@ -141,6 +146,8 @@ class LogWorld:
                     self._save(effect)
                 case TellAll(message):
                     announced = self._tell_all(message) or announced
+                case Tell(_, Heard()):
+                    pass
                 case Tell(broker, message):
                     self.told.setdefault(broker, []).append(message)
                     self._note_told(broker, message)
@@ -151,6 +158,13 @@ class LogWorld:
                         self.connected.remove(broker)
         if announced is not None:
             self._answer(announced)
+        if any(isinstance(effect, TellAll) and isinstance(effect.message, LogNews) for effect in effects):
+            self.take_up()
+
+    def take_up(self) -> None:
+        """Everybody who is not slow says how far it is."""
+        for broker in [broker for broker in self.connected if broker not in (*self.slow, *self.mute)]:
+            self.say(broker, Taken(self.disk.counters.revision))
 
     def _tell_all(self, message: RegisterToBroker) -> Announced | None:
         match message:

@@ -38,6 +38,7 @@ from octoloom.core.log_messages import (
     PartitionState,
     ProposeInSync,
     Refuse,
+    Taken,
     TopicInfo,
     TopicPartition,
 )
@@ -73,6 +74,8 @@ class Host:
         self.tail = tail or LogTail(0, 10, 10, 0, [(1, 0)])
         self.tickets = 0
         self.done: list[Effect] = []
+        self.taken: list[int] = []
+        """What the register was told to be taken up."""
         self.told = self.tell_directory(decided, info=info)
 
     def tell_directory(self, decided: PartitionState, *, info: TopicInfo = MOVES) -> list[Effect]:
@@ -129,8 +132,15 @@ class Host:
                     sent = [(wanted.name, wanted.before) for wanted in effect.wanted]
                     for peer, _ in effect.to:
                         self.broker.streaming.on_sent(peer, sent)
-            effects += batch
+            effects += [effect for effect in batch if not self._is_taken(effect)]
         return effects
+
+    def _is_taken(self, effect: Effect) -> bool:
+        match effect:
+            case Report(Taken(revision)):
+                self.taken.append(revision)
+                return True
+        return False
 
     @property
     def high(self) -> int:
@@ -154,6 +164,20 @@ def proposals(effects: list[Effect]) -> list[tuple[int, int, list[str]]]:
 # Decisions.
 
 
+def test_what_was_told_is_taken_up_once_and_said_last() -> None:
+    broker = Broker(CONFIG)
+    broker.on_directory(0, LogDirectory(1, addresses(A), {"moves": MOVES}, []))
+    broker.on_news(0, LogNews(2, partitions=[(*ONE, state(A))]))
+    assert broker.flush(0) == [Open(ONE, MOVES), Report(Taken(2))]
+    assert broker.flush(0) == []
+
+
+def test_a_register_that_comes_back_hears_again_what_was_taken_up() -> None:
+    host = Host(state(A))
+    host.tell_directory(state(A))
+    assert host.taken == [1, 1]
+
+
 def test_a_replica_is_opened_before_it_leads() -> None:
     host = Host(state(A))
     assert host.told == [Open(ONE, MOVES), LeadershipTaken(ONE, 1), Moved([ONE])]
@@ -172,7 +196,7 @@ def test_what_is_decided_while_the_log_is_being_opened_counts_when_it_is_open() 
     broker = Broker(CONFIG)
     broker.on_directory(0, LogDirectory(1, addresses(A, B), {"moves": MOVES}, [(*ONE, state(B, A))]))
     broker.on_news(0, LogNews(2, partitions=[(*ONE, state(A, B, epoch=2))]))
-    assert broker.flush(0) == [Open(ONE, MOVES)]
+    assert broker.flush(0) == [Open(ONE, MOVES), Report(Taken(2))]
     broker.on_tail(0, ONE, LogTail())
     assert LeadershipTaken(ONE, 2) in broker.flush(0)
 
@@ -182,7 +206,7 @@ def test_partitions_without_a_replica_here_and_of_unknown_topics_are_not_opened(
     elsewhere = PartitionState(B, 1, [B], ["b"], 1)
     directory = LogDirectory(1, addresses(A, B), {"moves": MOVES}, [(*ONE, elsewhere), ("x", 0, state(A))])
     broker.on_directory(0, directory)
-    assert broker.flush(0) == []
+    assert broker.flush(0) == [Report(Taken(1))]
 
 
 def test_another_leader_ends_leadership_and_answers_who_waited() -> None:
@@ -292,7 +316,7 @@ def test_a_topic_that_is_made_and_deleted_in_one_turn_is_not_opened() -> None:
     broker = Broker(CONFIG)
     broker.on_directory(0, LogDirectory(1, addresses(A), {"moves": MOVES}, [(*ONE, state(A))]))
     broker.on_news(0, LogNews(2, topics={"moves": None}))
-    assert broker.flush(0) == [Close(ONE, MOVES)]
+    assert broker.flush(0) == [Close(ONE, MOVES), Report(Taken(2))]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from octoloom.core.log_messages import (
     Announced,
     AskLog,
     BrokerAddress,
+    BrokerBeat,
     BrokerToRegister,
     ConfigureTopic,
     DropTopic,
@@ -27,6 +28,7 @@ from octoloom.core.log_messages import (
     FollowEntry,
     FromFollower,
     GrowTopic,
+    Heard,
     InSyncRefused,
     LogDirectory,
     LogNews,
@@ -36,6 +38,7 @@ from octoloom.core.log_messages import (
     ProposeInSync,
     Refuse,
     RegisterToBroker,
+    Taken,
     TopicInfo,
 )
 from octoloom.core.register_messages import FromRegister, ToRegister
@@ -52,6 +55,8 @@ REQUESTS: list[BrokerToRegister | AskLog] = [
     Refuse(7, "no"),
     ProposeInSync([("moves", 0, 4, 9, ["b#2"])]),
     Allot(100),
+    Taken(13),
+    BrokerBeat(123_456),
     MakeTopic(1, "moves", 3, 2, {"retention.ms": "5"}, True),
     DropTopic(2, "moves"),
     GrowTopic(3, "moves", 6),
@@ -67,6 +72,7 @@ ANSWERS: list[RegisterToBroker] = [
     InSyncRefused("moves", 0, 9),
     Allotted(1000, 100),
     AdminDone(1, 36, "exists already"),
+    Heard(123_456, 2000),
 ]
 
 

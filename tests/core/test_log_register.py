@@ -10,9 +10,11 @@ import pytest
 from octoloom.core.errors import UsageError
 from octoloom.core.log_messages import (
     Accept,
+    Admin,
     AdminDone,
     Allot,
     Allotted,
+    ConfigureTopic,
     DropTopic,
     EnlistBroker,
     GrowTopic,
@@ -21,11 +23,13 @@ from octoloom.core.log_messages import (
     MakeTopic,
     ProposeInSync,
     Refuse,
+    Taken,
 )
 from octoloom.core.log_register import PRODUCERS_MAX, LogConfig
 from octoloom.core.log_saved import Persist, Tell, TellAll
 from octoloom.core.roster import name_of
 from octoloom.core.topic_admin import TOPIC_EXISTS
+from octoloom.core.uptake import REQUEST_TIMED_OUT, THROTTLED, WAITING_MAX
 from tests.core.log_world import LogWorld, address, grown, led_by, saved
 
 # Brokers.
@@ -72,7 +76,7 @@ def test_who_may_not_enlist_is_declined_and_nothing_changes(broker: str, message
 def test_a_stranger_has_to_enlist_first() -> None:
     world = grown(led_by("a#1", "b#1"))
     world.say("x#1", Allot(5))
-    world.obey(world.register.on_beat(world.now, "y#1"))
+    world.obey(world.register.on_beat(world.now, "y#1", 7))
     world.obey(world.register.on_leave(world.now, "z#1"))
     assert world.declined == [("x#1", "unknown"), ("y#1", "unknown"), ("z#1", "unknown")]
 
@@ -102,7 +106,7 @@ def test_a_broker_that_reconnects_within_its_grace_is_still_in_sync() -> None:
     "wake",
     [
         lambda world: world.obey(world.register.on_time(world.now)),
-        lambda world: world.obey(world.register.on_beat(world.now, "a#1")),
+        lambda world: world.obey(world.register.on_beat(world.now, "a#1", world.now)),
         lambda world: world.say("a#1", Allot(1)),
         lambda world: world.enlist("c#1"),
         lambda world: (world.close("b#1"), world.enlist("b#1")),
@@ -279,7 +283,7 @@ def test_the_news_of_a_decision_comes_before_the_refusal_of_another() -> None:
 def test_a_topic_is_made_grown_and_dropped_and_the_asker_told_after_everybody() -> None:
     world = grown(led_by("a#1", "b#1", "c#1"))
     effects = world.register.on_message(world.now, "a#1", MakeTopic(7, "chat", partitions=2))
-    assert [type(effect) for effect in effects] == [Persist, TellAll, Tell]
+    assert [type(effect) for effect in effects] == [Persist, TellAll]
     world.obey(effects)
     assert world.told["a#1"][-1] == AdminDone(7, 0, "")
     world.say("a#1", GrowTopic(8, "chat", 3))
@@ -291,6 +295,119 @@ def test_a_topic_is_made_grown_and_dropped_and_the_asker_told_after_everybody() 
     world.say("a#1", DropTopic(9, "chat"))
     assert list(world.disk.partitions) == [("moves", 0)]
     assert list(world.disk.topics) == ["moves"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        MakeTopic(7, "chat"),
+        GrowTopic(7, "moves", 2),
+        ConfigureTopic(7, "moves", {"retention.ms": "5"}),
+        DropTopic(7, "moves"),
+        MakeTopic(7, "moves"),
+        DropTopic(7, "nowhere"),
+    ],
+    ids=["make", "grow", "configure", "drop", "exists", "unknown"],
+)
+def test_what_is_asked_of_topics_is_answered_when_every_broker_knows_the_last_change(change: Admin) -> None:
+    world = grown(led_by("a#1", "b#1", "c#1"))
+    world.slow.append("c#1")
+    world.say("b#1", ConfigureTopic(6, "moves", {"retention.ms": "4"}))
+    world.say("a#1", change)
+    world.run(1000)
+    assert not [message for message in world.told["a#1"] if isinstance(message, AdminDone)]
+    world.slow.clear()
+    world.take_up()
+    assert [message.ticket for message in world.told["a#1"] if isinstance(message, AdminDone)] == [7]
+
+
+def test_a_change_of_many_partitions_is_taken_up_with_one_word() -> None:
+    world = grown(led_by("a#1"))
+    world.slow.append("a#1")
+    world.say("a#1", MakeTopic(7, "chat", partitions=1000, replicas=1))
+    world.obey(world.register.on_message(world.now, "a#1", Taken(world.disk.counters.revision)))
+    assert world.told["a#1"][-1] == AdminDone(7, 0, "")
+
+
+def test_a_broker_that_is_frozen_is_waited_for_until_its_lease_has_ended() -> None:
+    world = grown(led_by("a#1", "b#1", "c#1"))
+    world.mute.append("c#1")
+    world.say("a#1", MakeTopic(7, "chat"))
+    world.run(1900)
+    assert not [message for message in world.told["a#1"] if isinstance(message, AdminDone)]
+    world.run(200)
+    assert world.told["a#1"][-1] == AdminDone(7, 0, "")
+    assert world.declined == [("c#1", "lapsed")]
+
+
+def test_a_broker_that_died_is_waited_for_until_its_grace_has_ended() -> None:
+    world = grown(led_by("a#1", "b#1", "c#1"))
+    world.slow.append("c#1")
+    world.say("a#1", MakeTopic(7, "chat"))
+    world.close("c#1")
+    world.run(100)
+    assert not [message for message in world.told["a#1"] if isinstance(message, AdminDone)]
+    world.run(100)
+    assert world.told["a#1"][-1] == AdminDone(7, 0, "")
+
+
+def test_a_newcomer_is_waited_for_as_well() -> None:
+    world = grown(led_by("a#1", "b#1"))
+    world.slow.append("c#1")
+    world.enlist("c#1")
+    world.say("a#1", MakeTopic(7, "chat"))
+    assert not [message for message in world.told["a#1"] if isinstance(message, AdminDone)]
+    world.slow.clear()
+    world.take_up()
+    assert world.told["a#1"][-1] == AdminDone(7, 0, "")
+
+
+def test_a_change_that_is_not_taken_up_in_time_stands_and_its_asker_is_told_who_is_late() -> None:
+    world = grown(led_by("a#1", "b#1", "c#1"))
+    world.slow.append("c#1")
+    world.say("a#1", MakeTopic(7, "chat", timeout_ms=500))
+    world.run(600)
+    text = "it is done, but not known everywhere yet: c#1 did not take it up in time"
+    assert world.told["a#1"][-1] == AdminDone(7, REQUEST_TIMED_OUT, text)
+    assert "chat" in world.disk.topics
+
+
+def test_after_a_restart_what_everybody_had_has_to_be_said_again() -> None:
+    world = grown(led_by("a#1", "b#1"))
+    world.restart()
+    world.slow.append("b#1")
+    world.enlist("a#1", "b#1")
+    world.say("a#1", MakeTopic(7, "moves"))
+    assert not [message for message in world.told["a#1"] if isinstance(message, AdminDone)]
+    world.slow.clear()
+    world.take_up()
+    assert [message.ticket for message in world.told["a#1"] if isinstance(message, AdminDone)] == [7]
+
+
+def test_the_register_itself_may_ask_and_nobody_has_a_longer_lease_for_it() -> None:
+    world = grown(led_by("a#1", "b#1"))
+    world.mute.append("a#1")
+    for _ in range(3):
+        world.run(900)
+        world.obey(world.register.on_own(world.now, Allot(1)))
+    assert world.declined == [("a#1", "lapsed")]
+    world.obey(world.register.on_own(world.now, MakeTopic(5, "chat")))
+    assert isinstance(world.told[""][0], Allotted)
+    assert world.told[""][-1] == AdminDone(5, 0, "")
+
+
+def test_too_many_that_wait_are_refused_before_anything_is_changed() -> None:
+    world = grown(led_by("a#1", "b#1"))
+    world.slow.append("b#1")
+    world.say("a#1", ConfigureTopic(1, "moves", {"retention.ms": "4"}))
+    for ticket in range(2, WAITING_MAX + 1):
+        world.register.on_message(world.now, "a#1", MakeTopic(ticket, "chat", dry=True))
+    before = world.disk
+    world.say("a#1", MakeTopic(7, "chat"))
+    done = world.told["a#1"][-1]
+    assert isinstance(done, AdminDone)
+    assert done.error == THROTTLED
+    assert world.disk is before
 
 
 def test_a_request_that_cannot_be_done_is_answered_and_nothing_is_written() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -183,6 +184,7 @@ def test_a_broker_that_the_register_has_not_told_anything_keeps_clients_waiting(
                     assert (await other.fetch("t")).error == ErrorCode.NOT_LEADER
                     assert not asking.done()
                     silent.state.directory.on_directory(all_of_it.register.log_directory())
+                    silent._register.standing.on_heard(time.monotonic_ns() // 1_000_000, 3_600_000)
                     cluster = await asking
                     assert (sorted(cluster.brokers), cluster.topics["t"].error) == ([1], 0)
             finally:

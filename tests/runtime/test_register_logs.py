@@ -29,6 +29,7 @@ from octoloom.core.log_messages import (
     PartitionState,
     ProposeInSync,
     RegisterToBroker,
+    Taken,
 )
 from octoloom.core.log_register import LogConfig
 from octoloom.core.log_saved import Persist
@@ -72,9 +73,11 @@ class Broker:
         match message:
             case LogDirectory():
                 self.directory.on_directory(message)
+                self.client.say(Taken(message.revision))
             case LogNews():
                 assert message.revision == self.directory.revision + 1, "something was left out"
                 self.directory.on_news(message)
+                self.client.say(Taken(message.revision))
                 if message.transition:
                     self.transitions.append(message.transition)
             case Announced() if self.accepts:

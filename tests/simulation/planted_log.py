@@ -18,7 +18,9 @@ from octoloom.core.partition import Admission, LogTail, Partition
 from octoloom.core.producers import ProducerTable, Verdict
 from octoloom.core.replication import Incoming, Outgoing
 from octoloom.core.roster import name_of
+from octoloom.core.standing import Standing
 from octoloom.core.transitions import Transition, Transitions
+from octoloom.core.uptake import Uptake
 from octoloom.simulation.log_disk import SimPlace
 from tests.simulation.planting import Plants, planting, together
 
@@ -272,3 +274,42 @@ def stale_frames_acknowledged(right: Any, self: Incoming, name: Any) -> None:
 def stream_skips_ahead(right: Any, self: Outgoing, name: Any, next_offset: int, end: int) -> None:
     """The leader believes that it has sent everything."""
     right(self, name, end, end)
+
+
+# Changes of topics.
+
+
+@plant(Uptake, "release")
+def answered_at_once(right: Any, self: Uptake, now: int, alive: Any) -> Any:
+    """A change is answered as soon as it is decided, whoever has heard of it."""
+    waiting, self._waiting = self._waiting, []
+    return [(each.broker, each.done) for each in waiting]
+
+
+@plant(Uptake, "_reached")
+def one_broker_is_enough(right: Any, self: Uptake, alive: Any) -> int:
+    """A change is answered when the first broker knows it."""
+    return max((self._taken.get(broker, 0) for broker in alive), default=0)
+
+
+@plant(Uptake, "on_taken")
+def told_is_taken(right: Any, self: Uptake, broker: str, revision: int) -> None:
+    """Whoever has taken up something once is thought to take up everything at once."""
+    right(self, broker, revision + 1)
+
+
+@plant(Standing, "informed")
+def lease_by_the_register_alone(right: Any, self: Standing, now: int) -> bool:
+    """A broker that slept does not look at its clock: it speaks as long as its connection seems to be there."""
+    return self._until > 0
+
+
+@plant(Standing, "on_heard")
+def lease_from_the_answer_on(right: Any, self: Standing, sent_at: int, lease_ms: int) -> None:
+    """A broker counts its lease as if the answer had come at once: an old one, read late, makes it look informed."""
+    right(self, sent_at + lease_ms, lease_ms)
+
+
+@plant(Standing, "on_lost")
+def lost_connection_not_minded(right: Any, self: Standing) -> None:
+    """A broker speaks on when its connection has ended, while the register gives it up after a short grace."""

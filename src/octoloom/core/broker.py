@@ -38,6 +38,7 @@ from octoloom.core.log_messages import (
     PartitionState,
     ProposeInSync,
     Refuse,
+    Taken,
     TopicInfo,
     TopicPartition,
 )
@@ -75,6 +76,8 @@ class Broker:
         self.brokers: dict[str, BrokerAddress] = {}
         """Those that the register takes to be alive."""
         self.revision = -1
+        self._untaken = False
+        """Something was told that the register does not know to be taken up."""
         self._effects: list[Effect] = []
         self._acknowledged: list[tuple[int, int]] = []
         self._touched: dict[TopicPartition, None] = {}
@@ -91,7 +94,7 @@ class Broker:
 
     def on_directory(self, now: int, directory: LogDirectory) -> None:
         """All of it, on a new connection: outstanding words to the register are said again."""
-        self.revision = directory.revision
+        self.revision, self._untaken = directory.revision, True
         self.brokers = dict(directory.brokers)
         self.following.on_brokers(now, directory.brokers)
         if self._transition is not None:
@@ -111,7 +114,7 @@ class Broker:
             self._effects.append(Report(ProposeInSync(proposals)))
 
     def on_news(self, now: int, news: LogNews) -> None:
-        self.revision = news.revision
+        self.revision, self._untaken = news.revision, True
         if news.brokers is not None:
             self.brokers = dict(news.brokers)
             self.following.on_brokers(now, news.brokers)
@@ -303,6 +306,9 @@ class Broker:
         if self._acknowledged:
             effects.append(Acknowledge(self._acknowledged))
             self._acknowledged = []
+        if self._untaken:
+            self._untaken = False
+            effects.append(Report(Taken(self.revision)))  # last: logs are open by then
         return effects
 
     def _settle_leaders(self, now: int) -> None:

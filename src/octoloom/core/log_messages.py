@@ -102,6 +102,13 @@ class AdminDone(msgspec.Struct, frozen=True, tag=26):
     detail: str
 
 
+class Heard(msgspec.Struct, frozen=True, tag=40):
+    """The answer to a `BrokerBeat`: the broker has a lease of so long from then on, at least."""
+
+    sent_at: int
+    lease_ms: int
+
+
 # From a broker.
 
 
@@ -138,8 +145,26 @@ class Allot(msgspec.Struct, frozen=True, tag=35):
     count: int
 
 
+class Taken(msgspec.Struct, frozen=True, tag=41):
+    """The broker has taken up everything that it was told up to `revision`: whoever asks it hears so."""
+
+    revision: int
+
+
+class BrokerBeat(msgspec.Struct, frozen=True, tag=42):
+    """The broker is alive. `sent_at` is by its own clock."""
+
+    sent_at: int
+
+
+ADMIN_TIMEOUT_MS = 10_000
+
+
 class MakeTopic(msgspec.Struct, frozen=True, tag=36):
-    """Zero partitions or replicas mean the register's default. `dry` only checks."""
+    """Zero partitions or replicas mean the register's default. `dry` only checks.
+
+    What is asked of topics is answered when all brokers know it, or after `timeout_ms`.
+    """
 
     ticket: int
     topic: str
@@ -147,11 +172,13 @@ class MakeTopic(msgspec.Struct, frozen=True, tag=36):
     replicas: int = 0
     config: dict[str, str] = {}
     dry: bool = False
+    timeout_ms: int = ADMIN_TIMEOUT_MS
 
 
 class DropTopic(msgspec.Struct, frozen=True, tag=37):
     ticket: int
     topic: str
+    timeout_ms: int = ADMIN_TIMEOUT_MS
 
 
 class GrowTopic(msgspec.Struct, frozen=True, tag=38):
@@ -161,6 +188,7 @@ class GrowTopic(msgspec.Struct, frozen=True, tag=38):
     topic: str
     partitions: int
     dry: bool = False
+    timeout_ms: int = ADMIN_TIMEOUT_MS
 
 
 class ConfigureTopic(msgspec.Struct, frozen=True, tag=39):
@@ -171,6 +199,7 @@ class ConfigureTopic(msgspec.Struct, frozen=True, tag=39):
     put: dict[str, str]
     unset: list[str] = []
     dry: bool = False
+    timeout_ms: int = ADMIN_TIMEOUT_MS
 
 
 class AskLog(msgspec.Struct, frozen=True, tag=34):
@@ -180,8 +209,8 @@ class AskLog(msgspec.Struct, frozen=True, tag=34):
 
 
 Admin = MakeTopic | DropTopic | GrowTopic | ConfigureTopic
-BrokerToRegister = EnlistBroker | Accept | Refuse | ProposeInSync | Allot | Admin
-RegisterToBroker = LogDirectory | LogNews | Announced | Aborted | InSyncRefused | Allotted | AdminDone
+BrokerToRegister = EnlistBroker | BrokerBeat | Accept | Refuse | ProposeInSync | Taken | Allot | Admin
+RegisterToBroker = LogDirectory | LogNews | Announced | Aborted | InSyncRefused | Allotted | AdminDone | Heard
 
 
 # Between brokers. A follower connects to its leader and asks; what it has on disk is its acknowledgement.

@@ -8,7 +8,8 @@
    with another disk: then nobody knows what was in it, and the partition stays offline;
 3. a broker that restarted is in no set: it comes back by catching up;
 4. `Persist` comes before whatever is told about it;
-5. nobody is given up for the time in which the register itself did not run.
+5. nobody is given up for the time in which the register itself did not run;
+6. a change of topics is answered when all brokers that are not given up know it (`uptake.py`).
 
 What a driver owes is the same as for `register.py`.
 """
@@ -30,12 +31,15 @@ from octoloom.core.log_messages import (
     Allotted,
     BrokerAddress,
     EnlistBroker,
+    Heard,
     InSyncRefused,
     LogDirectory,
     LogNews,
+    MakeTopic,
     PartitionState,
     ProposeInSync,
     Refuse,
+    Taken,
     TopicPartition,
 )
 from octoloom.core.log_saved import Counters, Decline, Identity, LogEffect, LogSaved, Persist, Tell, TellAll
@@ -43,6 +47,7 @@ from octoloom.core.roster import Roster, name_of
 from octoloom.core.topic_admin import AdminRefused
 from octoloom.core.topic_book import TopicBook, TopicDefaults, changed
 from octoloom.core.transitions import Transitions
+from octoloom.core.uptake import THROTTLED, WAITING_MAX, Uptake, Waiting
 
 LATE_MS = 50
 PRODUCERS_MAX = 10_000
@@ -86,6 +91,9 @@ class LogRegister:
         self._told_brokers = self._alive()
         self._balance_at = now + config.balance_ms
         self._committed = 0
+        self._uptake = Uptake()
+        self._topics_at = saved.counters.revision
+        """The revision in which topics were changed last, by anybody's wish."""
         self._restless = True
         """Something happened after which a partition may need another leader."""
         self._moved = True
@@ -162,8 +170,8 @@ class LogRegister:
             if rest:
                 self.book.put_in_sync(place, rest)
 
-    def on_beat(self, now: int, broker: str) -> list[LogEffect]:
-        return self._hear(now, broker)
+    def on_beat(self, now: int, broker: str, sent_at: int) -> list[LogEffect]:
+        return self._hear(now, broker) or [Tell(broker, Heard(sent_at, self._config.lease_ms))]
 
     def on_closed(self, now: int, broker: str) -> list[LogEffect]:
         self._awake(now)
@@ -189,7 +197,7 @@ class LogRegister:
         return effects + self._settle(now)
 
     def on_message(
-        self, now: int, broker: str, message: Accept | Refuse | ProposeInSync | Allot | Admin
+        self, now: int, broker: str, message: Accept | Refuse | ProposeInSync | Taken | Allot | Admin
     ) -> list[LogEffect]:
         """Anything else that an enlisted broker says."""
         if refused := self._hear(now, broker):
@@ -201,10 +209,18 @@ class LogRegister:
                 return self._on_refuse(now, broker, message)
             case ProposeInSync():
                 return self._on_proposals(now, broker, message)
+            case Taken(revision):
+                self._uptake.on_taken(broker, revision)
+                return self._answers(now)
             case Allot():
                 return self._on_allot(broker, message)
             case _:
                 return self._on_admin(now, broker, message)
+
+    def on_own(self, now: int, message: Allot | MakeTopic) -> list[LogEffect]:
+        """The register's own driver asks, for a Kafka client that came to it. The answer is told to nobody, ""."""
+        self._awake(now)
+        return self._on_allot("", message) if isinstance(message, Allot) else self._on_admin(now, "", message)
 
     def _hear(self, now: int, broker: str) -> list[LogEffect]:
         self._awake(now)
@@ -264,12 +280,26 @@ class LogRegister:
         return [Persist(self._counters), Tell(broker, Allotted(first, count))]
 
     def _on_admin(self, now: int, broker: str, message: Admin) -> list[LogEffect]:
+        if self._uptake.full:
+            text = f"{WAITING_MAX} requests about topics wait already: try again"
+            return [Tell(broker, AdminDone(message.ticket, THROTTLED, text))]
+        effects: list[LogEffect] = []
         try:
             self.book.on_admin(message, {name_of(each): each for each in self._roster.candidates()})
         except AdminRefused as refused:
-            return [Tell(broker, AdminDone(message.ticket, refused.error, refused.detail))]
-        self._counters = msgspec.structs.replace(self._counters, topics=self.book.count)
-        return [*self._settle(now), Tell(broker, AdminDone(message.ticket, 0, ""))]
+            done = AdminDone(message.ticket, refused.error, refused.detail)
+        else:
+            done = AdminDone(message.ticket, 0, "")
+            if self.book.new_topics or self.book.new_states:
+                self._counters = msgspec.structs.replace(self._counters, topics=self.book.count)
+                effects = self._settle(now)
+                self._topics_at = self._counters.revision
+        self._uptake.hold(Waiting(broker, done, self._topics_at, now + message.timeout_ms))
+        return [*effects, *self._answers(now)]
+
+    def _answers(self, now: int) -> list[LogEffect]:
+        """What was asked of topics, and all brokers know by now."""
+        return [Tell(broker, done) for broker, done in self._uptake.release(now, self._alive())]
 
     # What follows from it.
 
@@ -296,7 +326,7 @@ class LogRegister:
             announced = self._begin(now, balance)
         effects += self._publish(persist or Persist(self._counters))
         self._reckon(now)
-        return effects + announced
+        return [*effects, *announced, *self._answers(now)]
 
     def _begin(self, now: int, balance: bool) -> list[LogEffect]:
         if balance:

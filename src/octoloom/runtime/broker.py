@@ -38,6 +38,7 @@ from octoloom.runtime.broker_dispatch import Dispatch
 from octoloom.runtime.broker_fetch import Fetch
 from octoloom.runtime.broker_followers import Followers
 from octoloom.runtime.broker_groups import BrokerGroups
+from octoloom.runtime.broker_guard import Guard
 from octoloom.runtime.broker_identity import Identity
 from octoloom.runtime.broker_leaders import Leaders
 from octoloom.runtime.broker_logs import Logs
@@ -62,6 +63,8 @@ from octoloom.wire.kafka.apis import REPLICATE, Api
 
 LEAVE_AGAIN_S = 0.5
 LOGS = "logs"
+FROM_DIRECTORY = (Api.METADATA, Api.DESCRIBE_CONFIGS, Api.DESCRIBE_CLUSTER, Api.FIND_COORDINATOR, Api.ALTER_CONFIGS)
+"""What is answered from what the register told about topics, which has to be new."""
 
 _log = logging.getLogger("octoloom.broker")
 
@@ -118,7 +121,7 @@ class BrokerServer:
         self._syncer = Syncer(lambda synced: self._sure(lambda: self._turns.on_synced(synced)), self._break)
         self._register = self._new_register()
         self._produce, self._fetch, self._offsets = Produce(state), Fetch(state), Offsets(state)
-        self._metadata = Metadata(state, self._make_topic)
+        self._metadata, self._guard = Metadata(state, self._make_topic), Guard(state)
         self._producers = ProducerIds(state, lambda count: self._register.allot(count))
         self.services = Services(state, self._produce, lambda: self.id, lambda: self._register, self._on_damaged)
         self._admin, self._groups = BrokerAdmin(self.services), BrokerGroups(self.services)
@@ -136,6 +139,7 @@ class BrokerServer:
         )
         self._upkeep = Upkeep(state, self._produce, self._turns, self._syncer, self._sure)
         state.take_turn = partial(self._sure, self._turns.take)
+        state.may_speak = lambda: state.directory.revision >= 0 and self._register.may_speak()
         try:
             await self._sockets.listen(self._host, self._port, Dispatch(self._handlers()).take)
         except BaseException:
@@ -144,7 +148,7 @@ class BrokerServer:
             raise
 
     def _handlers(self) -> Handlers:
-        return {
+        handlers: Handlers = {
             Api.PRODUCE: self._produce.on_produce,
             Api.FETCH: self._fetch.on_fetch,
             Api.LIST_OFFSETS: self._offsets.on_list_offsets,
@@ -155,6 +159,7 @@ class BrokerServer:
             **self._admin.handlers(),
             **self._groups.handlers(),
         }
+        return {**handlers, **self._guard.around({api: handlers[api] for api in FROM_DIRECTORY})}
 
     async def stop(self) -> None:
         """Hangs up on everybody and closes the logs."""
@@ -194,6 +199,7 @@ class BrokerServer:
     def _hang_up(self) -> None:
         self._stopped = True
         self._upkeep.close()
+        self._guard.close()
         self._metadata.close()
         self._producers.close()
         self._admin.close()

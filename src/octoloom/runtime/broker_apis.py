@@ -37,6 +37,8 @@ class Answers(Protocol):
 
     def on_answered(self, request: Request) -> None: ...
 
+    def close(self) -> None: ...
+
 
 class Request:
     """One request. `respond` exactly once, with the whole response, its length in front; or `respond_nothing`."""
@@ -79,6 +81,10 @@ class Request:
         assert self.response is None, f"API {self.header.api} was answered twice"
         self.response = pieces
         self.connection.on_answered(self)
+
+    def hang_up(self) -> None:
+        """There will be no answer."""
+        self.connection.close()
 
     def respond_nothing(self) -> None:
         """The client waits for no answer (`acks=0`)."""

@@ -33,6 +33,8 @@ class BrokerState:
         """Replicas with something to write."""
         self.is_written_durable = settings.sync == SYNC_OS
         self.take_turn: Callable[[], None] = lambda: None
+        self.may_speak: Callable[[], bool] = lambda: self.directory.revision >= 0
+        """Whether the directory is new enough to be told to clients."""
         self.loop = asyncio.get_running_loop()
         self._is_soon = False
         self._turned_at = 0.0
@@ -65,6 +67,6 @@ class BrokerState:
 
     def error_of(self, name: TopicPartition) -> int:
         """Why a partition without a replica here is not served."""
-        # Before the register has told anything, the topic may well be there.
-        known = self.directory.state(name) is not None or self.directory.revision < 0
+        # Before the register has told anything, or anything new, the topic may well be there.
+        known = self.directory.state(name) is not None or not self.may_speak()
         return ErrorCode.NOT_LEADER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

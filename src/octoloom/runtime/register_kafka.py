@@ -14,8 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
+from kio.static.protocol import RequestPayload, ResponsePayload
+
 from octoloom.core.errors import ProtocolError
-from octoloom.core.log_messages import Allot, Allotted, MakeTopic
+from octoloom.core.log_messages import Allotted, MakeTopic
 from octoloom.runtime.broker_apis import Handlers, Request
 from octoloom.runtime.broker_directory import Directory
 from octoloom.runtime.broker_metadata import Metadata
@@ -29,10 +31,11 @@ from octoloom.runtime.directory_answers import (
     needs_offsets_topic,
 )
 from octoloom.runtime.frames import FramedConnection
+from octoloom.runtime.later import Later
 from octoloom.runtime.register_desk import send
 from octoloom.runtime.register_logs import LogDesk
 from octoloom.wire.kafka.api_versions import encode_api_versions
-from octoloom.wire.kafka.apis import Api, parse_header
+from octoloom.wire.kafka.apis import Api, RequestHeader, parse_header
 from octoloom.wire.kafka.compose import compose
 from octoloom.wire.kafka.errors import ErrorCode
 
@@ -56,6 +59,9 @@ class Guest:
     @property
     def closed(self) -> bool:
         return self._connection.closed
+
+    def close(self) -> None:
+        self._connection.close()
 
     def take(self, frame: memoryview) -> Request:
         if len(self._requests) >= WAITING_MAX:
@@ -82,6 +88,7 @@ class RegisterKafka:
         # They look at no more of a broker than the three fields above.
         self._metadata = Metadata(cast(BrokerState, self), self._make_topic)
         self._producers = ProducerIds(cast(BrokerState, self), self._allot)
+        self._later = Later()
         self._handlers: Handlers = {
             Api.API_VERSIONS: self._on_api_versions,
             Api.METADATA: self._metadata.on_metadata,
@@ -114,6 +121,7 @@ class RegisterKafka:
     def close(self) -> None:
         self._metadata.close()
         self._producers.close()
+        self._later.close()
 
     def _on_api_versions(self, request: Request) -> None:
         request.respond(encode_api_versions(request.header.version, request.header.correlation))
@@ -121,22 +129,30 @@ class RegisterKafka:
     def _on_find_coordinator(self, request: Request) -> None:
         asked = request.decode()
         if needs_offsets_topic(self.directory, asked):
-            self._make(MAKE_OFFSETS_TOPIC)
-        request.answer(compose(request.header, **coordinator_values(request.header, asked, self.directory)))
+            self._later.answer(request, self._coordinator_of_first(request.header, asked))
+        else:
+            request.answer(compose(request.header, **coordinator_values(request.header, asked, self.directory)))
+
+    async def _coordinator_of_first(self, header: RequestHeader, asked: RequestPayload) -> ResponsePayload:
+        await self._make(MAKE_OFFSETS_TOPIC)
+        return compose(header, **coordinator_values(header, asked, self.directory))
 
     def _on_describe_cluster(self, request: Request) -> None:
         request.answer(compose(request.header, **cluster_values(self.directory, self.settings.cluster_id)))
 
     async def _make_topic(self, topic: str) -> int:
-        return self._make(MakeTopic(0, topic))
+        return await self._make(MakeTopic(0, topic))
 
-    def _make(self, topic: MakeTopic) -> int:
-        error = self._desk.ask(_now_ms(), topic)
+    async def _make(self, topic: MakeTopic) -> int:
+        """Answers when all brokers know the topic, too."""
+        if not self.directory.brokers:
+            return ErrorCode.BROKER_NOT_AVAILABLE
+        answer = self._desk.make(_now_ms(), topic)
         self._flush()
-        return error.error if error is not None else ErrorCode.BROKER_NOT_AVAILABLE
+        return (await answer).error
 
     async def _allot(self, count: int) -> Allotted:
-        allotted = self._desk.ask(_now_ms(), Allot(count))
+        allotted = self._desk.allot(_now_ms(), count) if self.directory.brokers else None
         if allotted is None or not self._flush():
             raise TimeoutError("no broker is there")
         return allotted

@@ -44,6 +44,8 @@ class RegisterLine:
         on_answer: Callable[[Answer], None],
         beat_ms: int = 0,
         on_down: Callable[[], None] | None = None,
+        beat: Callable[[], Request] = Beat,
+        on_dial_failed: Callable[[], None] | None = None,
     ) -> None:
         self.address = address
         self._host, self._port = split_address(address)
@@ -51,6 +53,8 @@ class RegisterLine:
         self._on_answer = on_answer
         self._beat_ms = beat_ms
         self._on_down = on_down
+        self._new_beat = beat
+        self._on_dial_failed = on_dial_failed
         self.connection: FramedConnection | None = None
         self._lost = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
@@ -88,10 +92,7 @@ class RegisterLine:
         while True:
             self._answered = False
             self._lost.clear()
-            with contextlib.suppress(OSError, TimeoutError):
-                # Not wait_for: before Python 3.12 it loses a cancel that meets a dial which has just succeeded.
-                async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                    await loop.create_connection(self._protocol, self._host, self._port)
+            if await self._dial(loop):
                 await self._lost.wait()
             # A register that answered was in good health: its connection's end begins the waiting from the start.
             delay_ms = RETRY_FIRST_MS if self._answered else delay_ms
@@ -99,6 +100,17 @@ class RegisterLine:
                 _log.warning("no register answers at %s:%d; trying again until one does", self._host, self._port)
             await asyncio.sleep(delay_ms / 1000 * random.uniform(0.5, 1.0))
             delay_ms = min(delay_ms * 2, RETRY_MAX_MS)
+
+    async def _dial(self, loop: asyncio.AbstractEventLoop) -> bool:
+        try:
+            # Not wait_for: before Python 3.12 it loses a cancel that meets a dial which has just succeeded.
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await loop.create_connection(self._protocol, self._host, self._port)
+        except (OSError, TimeoutError):
+            if self._on_dial_failed is not None:
+                self._on_dial_failed()
+            return False
+        return True
 
     def _protocol(self) -> FramedConnection:
         return FramedConnection(self._on_frames, self._on_closed, self._on_opened, REGISTER_FRAME_MAX)
@@ -119,7 +131,7 @@ class RegisterLine:
 
     def _beat(self, connection: FramedConnection) -> None:
         if self.connection is connection and not connection.closed:
-            connection.send(_BEAT)
+            connection.send(encode_frame(self._new_beat()))
             asyncio.get_running_loop().call_later(self._beat_ms / 1000, self._beat, connection)
 
     def _on_frames(self, _connection: FramedConnection, frames: list[memoryview]) -> None:
@@ -131,6 +143,3 @@ class RegisterLine:
             else:
                 self._answered = True
             self._on_answer(answer)
-
-
-_BEAT = encode_frame(Beat())

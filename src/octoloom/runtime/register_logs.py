@@ -6,8 +6,10 @@ which the core said it; a new connection begins with the whole directory, and he
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import overload
+
+import msgspec
 
 from octoloom.core.errors import ProtocolError
 from octoloom.core.log_messages import (
@@ -15,6 +17,7 @@ from octoloom.core.log_messages import (
     AdminDone,
     Allot,
     Allotted,
+    BrokerBeat,
     ConfigureTopic,
     DropTopic,
     EnlistBroker,
@@ -24,10 +27,11 @@ from octoloom.core.log_messages import (
     MakeTopic,
     ProposeInSync,
     Refuse,
+    Taken,
 )
 from octoloom.core.log_register import LogRegister
 from octoloom.core.log_saved import Decline, LogEffect, Persist, Tell, TellAll
-from octoloom.core.register_messages import Beat, Declined, Leave
+from octoloom.core.register_messages import Declined, Leave
 from octoloom.runtime.broker_directory import Directory
 from octoloom.runtime.frames import FramedConnection
 from octoloom.runtime.register_desk import decline, send
@@ -49,6 +53,10 @@ class LogDesk:
         self._untold: list[LogNews] = []
         self._outbox: list[tuple[FramedConnection, bytes, bool]] = []
         """What to send once all is saved, and whether it is the last thing on that connection."""
+        self._ticket = 0
+        self._own: dict[int, asyncio.Future[AdminDone]] = {}
+        """Topics that the register itself wants, by ticket."""
+        self._answered: list[AdminDone] = []
         self.directory = Directory()
         """What is durable, for Kafka clients."""
         self.directory.on_directory(core.directory())
@@ -88,14 +96,14 @@ class LogDesk:
         if broker is None:
             return  # it was declined, or has a newer connection, and this one is about to end
         match request:
-            case Beat():
-                effects = self.core.on_beat(now, broker)
+            case BrokerBeat(sent_at):
+                effects = self.core.on_beat(now, broker, sent_at)
             case Leave():
                 effects = self.core.on_leave(now, broker)
             case Accept() | Refuse():
                 self._story.on_answer(broker, request)
                 effects = self.core.on_message(now, broker, request)
-            case ProposeInSync() | Allot() | MakeTopic() | DropTopic() | GrowTopic() | ConfigureTopic():
+            case ProposeInSync() | Taken() | Allot() | MakeTopic() | DropTopic() | GrowTopic() | ConfigureTopic():
                 effects = self.core.on_message(now, broker, request)
             case _:
                 raise ProtocolError("misplaced", f"a broker does not say {type(request).__name__}")
@@ -109,32 +117,30 @@ class LogDesk:
             del self._brokers[broker]
             self._obey(self.core.on_closed(now, broker))
 
-    @overload
-    def ask(self, now: int, question: MakeTopic) -> AdminDone | None: ...
+    def allot(self, now: int, count: int) -> Allotted | None:
+        """Producer ids for the register itself. They may be used once everything is saved."""
+        effects = self.core.on_own(now, Allot(count))
+        self._obey(effects)
+        told = [effect.message for effect in effects if isinstance(effect, Tell)]
+        return next((message for message in told if isinstance(message, Allotted)), None)
 
-    @overload
-    def ask(self, now: int, question: Allot) -> Allotted | None: ...
-
-    def ask(self, now: int, question: MakeTopic | Allot) -> AdminDone | Allotted | None:
-        """The register itself wants to know, in the name of some broker. None if no broker is there.
-
-        The answer may be used once everything is saved.
-        """
-        broker = next(iter(self._brokers), None)
-        if broker is None:
-            return None
-        effects = self.core.on_message(now, broker, question)
-        self._obey([effect for effect in effects if not isinstance(effect, Tell)])
-        for effect in effects:
-            if isinstance(effect, Tell) and isinstance(effect.message, AdminDone | Allotted):
-                return effect.message
-        return None
+    def make(self, now: int, topic: MakeTopic) -> asyncio.Future[AdminDone]:
+        """The register itself wants a topic: the answer comes when all brokers know it, or too late."""
+        self._ticket += 1
+        answer = self._own[self._ticket] = asyncio.get_running_loop().create_future()
+        self._obey(self.core.on_own(now, msgspec.structs.replace(topic, ticket=self._ticket)))
+        return answer
 
     def tell(self) -> None:
         self.unsaved = []
         untold, self._untold = self._untold, []
         for news in untold:
             self.directory.on_news(news)
+        answered, self._answered = self._answered, []
+        for done in answered:
+            waiting = self._own.pop(done.ticket, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(done)
         outbox, self._outbox = self._outbox, []
         for connection, frame, is_last in outbox:
             send(connection, frame)
@@ -155,6 +161,8 @@ class LogDesk:
                 case TellAll(message):
                     self._story.on_transition(message)
                     self._queue(self._everybody(), encode_frame(message))
+                case Tell("", AdminDone() as done):
+                    self._answered.append(done)
                 case Tell(broker, message):
                     if broker in self._brokers:
                         self._queue([self._brokers[broker]], encode_frame(message))

@@ -13,18 +13,19 @@ from octoloom.core.log_messages import (
     Allotted,
     Announced,
     BrokerAddress,
+    BrokerBeat,
     Durable,
     EnlistBroker,
     Follow,
+    Heard,
     InSyncRefused,
     LogDirectory,
     LogNews,
-    MakeTopic,
     Part,
     ProposeInSync,
     TopicPartition,
 )
-from octoloom.core.register_messages import Beat
+from octoloom.core.standing import DIAL_TRIES, Standing
 from octoloom.simulation.log_disk import LogDisk, SimBatch, SimLog, SimPlace
 from octoloom.simulation.log_requests import Fetch, Fetched, Frames, Produce, Produced
 from octoloom.simulation.network import Channel
@@ -59,6 +60,7 @@ class BrokerNode:
         self.leaving = False
         self.damaged = list(disk.damaged)
         self.core = Broker(BrokerConfig(self.name, lag_ms=cluster.lag_ms, high_ms=40, refollow_ms=30))
+        self.standing = Standing()
         self.logs: dict[TopicPartition, SimLog] = {}
         self.register: Channel | None = None
         self.leaders: dict[str, Channel] = {}
@@ -128,6 +130,10 @@ class BrokerNode:
         peer = channel.other(self).name
         if channel is self.register:
             self.register = None
+            if channel.open:
+                self.standing.on_lost()
+            else:
+                self.standing.on_try(self.world.now, DIAL_TRIES)
             self.world.after(RETRY_MS, self._call_register)
         elif channel.purpose == "follow" and channel.ends[0] is self:
             self._dialling.pop(peer, None)
@@ -149,16 +155,17 @@ class BrokerNode:
 
     def _beat(self) -> None:
         if self.alive and not self.paused and self.register is not None:
-            self.register.send(self, Beat())
-            self.world.after(BEAT_MS, self._beat_of, self.register)
+            self._beat_of(self.register)
 
     def _beat_of(self, channel: Channel) -> None:
         if self.register is channel and self.alive and not self.paused:
-            channel.send(self, Beat())
+            self.standing.on_try(self.world.now)
+            channel.send(self, BrokerBeat(self.world.now))
             self.world.after(BEAT_MS, self._beat_of, channel)
 
     def on_data(self, channel: Channel, data: object) -> None:
         now = self.world.now
+        self.cluster.checker.on_asked(self)
         match data:
             case LogDirectory():
                 self.disk.damaged.clear()  # the register has heard of it
@@ -171,6 +178,8 @@ class BrokerNode:
                 self.core.on_aborted(now, data)
             case InSyncRefused():
                 self.core.on_refused(now, data)
+            case Heard(sent_at, lease_ms):
+                self.standing.on_heard(sent_at, lease_ms)
             case Allotted() | AdminDone():
                 pass
             case Follow():
@@ -381,7 +390,3 @@ class BrokerNode:
             if not error:
                 self.cluster.checker.on_acknowledged(self, request, waiting.offset, waiting.epoch)
             waiting.channel.send(self, Produced(request.number, error, waiting.offset, self.name, waiting.epoch))
-
-    def make_topic(self, message: MakeTopic) -> None:
-        if self.register is not None:
-            self.register.send(self, message)

@@ -8,7 +8,8 @@
 6. in one epoch of a partition one broker acknowledges, and it is the one that the register named;
 7. a broker that restarted joins an in-sync set under its new name only;
 8. whatever is committed is on the disk of everybody who is in sync or proposed to be, as long as disks are whole;
-9. once faults stop, every partition has a leader, all replicas are in sync, and everything sent is acknowledged.
+9. a change of topics that was answered is known by every broker that would say what it knows, whenever it is asked;
+10. once faults stop, every partition has a leader, all replicas are in sync, and everything sent is acknowledged.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from octoloom.core.log_messages import PartitionState, ProposeInSync, TopicPartition
+from octoloom.core.log_messages import AdminDone, PartitionState, ProposeInSync, TopicPartition
 from octoloom.core.roster import incarnation_of, name_of
+from octoloom.core.topic_admin import TOPIC_EXISTS, UNKNOWN_TOPIC
 from octoloom.simulation.broker_node import BrokerNode
 from octoloom.simulation.log_disk import SimBatch
 from octoloom.simulation.log_requests import Produce, Produced
@@ -38,6 +40,10 @@ class LogChecker:
         self._read: dict[tuple[TopicPartition, int], str] = {}
         self._committed: dict[TopicPartition, SimBatch] = {}
         """The last batch of each partition that was committed, by anybody."""
+        self._tickets: dict[int, int] = {}
+        """What was asked of topics, and the revision that whoever is answered can rely on."""
+        self._changed = self._answered = 0
+        """The last revision in which topics were changed, and the last one that somebody relies on."""
         self.forgotten: dict[str, None] = {}
         """Topics that were deleted."""
 
@@ -111,6 +117,24 @@ class LogChecker:
             log = disk.logs.get((name[0], info.number, name[1]))
             if incarnation_of(member) > disk.lost_with and (log is None or not log.holds(last)):
                 raise Broken(f"committed is kept: {member} is in sync in {name} and its disk lacks {last}")
+
+    def on_admin(self, ticket: int, revision: int | None) -> None:
+        """Somebody asks something of topics, which changes them in this revision, or (None) not at all."""
+        self._changed = revision or self._changed
+        self._tickets[ticket] = self._changed
+
+    def on_admin_done(self, done: AdminDone) -> None:
+        """The register answers that it is done, or was before, or that there is no such topic."""
+        if done.error in (0, TOPIC_EXISTS, UNKNOWN_TOPIC):
+            self._answered = max(self._answered, self._tickets[done.ticket])
+            for broker in self._cluster.brokers.values():
+                if broker.alive and not broker.paused:
+                    self.on_asked(broker)
+
+    def on_asked(self, broker: BrokerNode) -> None:
+        """Something comes to the broker: it might as well be a question about topics."""
+        if broker.core.revision < self._answered and broker.standing.informed(self._cluster.world.now):
+            raise Broken(f"known when answered: {broker.name} knows {broker.core.revision} of {self._answered}")
 
     def on_fault(self, broker: BrokerNode, text: str) -> None:
         raise Broken(f"committed is kept: {broker.name} stops: {text}")

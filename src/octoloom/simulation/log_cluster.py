@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from octoloom.core.log_messages import MakeTopic, TopicPartition
+import msgspec
+
+from octoloom.core.log_messages import Admin, ConfigureTopic, MakeTopic, TopicPartition
 from octoloom.core.log_register import LogConfig
 from octoloom.simulation.broker_node import BrokerNode
 from octoloom.simulation.log_checkers import LogChecker
@@ -45,8 +47,11 @@ class LogCluster:
             self.start_broker(label)
         self.producers = [ProducerNode(self, f"p{n}", 100 + n) for n in range(dice.choice([1, 2]))]
         self.consumers = [ConsumerNode(self, f"c{n}") for n in range(dice.choice([1, 2]))]
-        self._sent = 0
+        self._sent = self._tickets = 0
         world.at(40, self._make)
+        self._settings_ms = dice.choice([0, 40, 150])
+        if self._settings_ms:
+            world.at(200, self._configure)
         for producer in self.producers:
             world.after(100, self._play, producer, dice.choice([15, 40, 100]))
 
@@ -68,9 +73,24 @@ class LogCluster:
         if "moves" not in self.register.disk.topics and self.world.now < UNTIL_MS:
             for node in self.brokers.values():
                 if node.alive and len(node.core.brokers) >= min(2, len(self.disks)):
-                    node.make_topic(MakeTopic(1, "moves", replicas=min(3, len(node.core.brokers))))
+                    self.ask(MakeTopic(0, "moves", replicas=min(3, len(node.core.brokers))), node)
                     break
             self.world.after(50, self._make)
+
+    def _configure(self) -> None:
+        """Somebody keeps changing a topic's settings, through any broker, with more patience or less."""
+        dice = self.world.dice
+        if self.world.now < UNTIL_MS:
+            put = {"retention.ms": str(self.world.now)}
+            message = ConfigureTopic(0, "moves", put, timeout_ms=dice.choice([100, 10_000]))
+            self.ask(message, self.brokers.get(self.any_broker()))
+            self.world.after(1 + int(dice.random() * 2 * self._settings_ms), self._configure)
+
+    def ask(self, message: Admin, via: BrokerNode | None) -> None:
+        """Asks something of topics, under a ticket that nobody else has."""
+        self._tickets += 1
+        if via is not None and via.alive and not via.paused and via.register is not None:
+            via.register.send(via, msgspec.structs.replace(message, ticket=self._tickets))
 
     def _play(self, producer: ProducerNode, pause_ms: int) -> None:
         dice = self.world.dice

@@ -278,19 +278,16 @@ class LogFaults:
 
     # Topics.
 
-    def _ask(self, message: MakeTopic | GrowTopic | DropTopic) -> None:
-        if (node := self._any()) is not None and node.register is not None:
-            node.register.send(node, message)
-
     def _make_topic(self) -> None:
         self._made += 1
-        self._ask(MakeTopic(1, f"more{self._made}", partitions=self.world.dice.randint(1, 3)))
+        partitions = self.world.dice.randint(1, 3)
+        self.cluster.ask(MakeTopic(0, f"more{self._made}", partitions=partitions), self._any())
 
     def _grow_topic(self) -> None:
-        self._ask(GrowTopic(1, "moves", partitions=self.world.dice.randint(2, 4)))
+        self.cluster.ask(GrowTopic(0, "moves", partitions=self.world.dice.randint(2, 4)), self._any())
 
     def _drop_topic(self) -> None:
-        self._ask(DropTopic(1, f"more{self._made}"))
+        self.cluster.ask(DropTopic(0, f"more{self._made}"), self._any())
 
     def stop(self) -> None:
         self.strike.clear()

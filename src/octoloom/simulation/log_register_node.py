@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from octoloom.core.log_messages import EnlistBroker
+from octoloom.core.log_messages import Admin, AdminDone, BrokerBeat, EnlistBroker
 from octoloom.core.log_register import LogConfig, LogRegister
 from octoloom.core.log_saved import Counters, Decline, LogEffect, LogSaved, Persist, Tell, TellAll
-from octoloom.core.register_messages import Beat
 from octoloom.simulation.network import Channel
 
 if TYPE_CHECKING:
@@ -53,12 +52,16 @@ class LogRegisterNode:
             self._obey(self.core.on_enlist(now, broker, message))
         elif self._channels.get(broker) is not channel:
             return  # the broker has a newer connection, or was declined
-        elif isinstance(message, Beat):
-            self._obey(self.core.on_beat(now, broker))
+        elif isinstance(message, BrokerBeat):
+            self._obey(self.core.on_beat(now, broker, message.sent_at))
         elif message == "leave":
             self._obey(self.core.on_leave(now, broker))
         else:
-            self._obey(self.core.on_message(now, broker, message))  # type: ignore[arg-type]
+            effects = self.core.on_message(now, broker, message)  # type: ignore[arg-type]
+            if isinstance(message, Admin):
+                saved = [effect.counters.revision for effect in effects if isinstance(effect, Persist)]
+                self.cluster.checker.on_admin(message.ticket, saved[0] if saved else None)
+            self._obey(effects)
 
     def _obey(self, effects: list[LogEffect]) -> None:
         for effect in effects:
@@ -68,6 +71,8 @@ class LogRegisterNode:
                 for channel in list(self._channels.values()):
                     channel.send(self, effect.message)
             elif isinstance(effect, Tell):
+                if isinstance(effect.message, AdminDone):
+                    self.cluster.checker.on_admin_done(effect.message)
                 if effect.broker in self._channels:
                     self._channels[effect.broker].send(self, effect.message)
             elif isinstance(effect, Decline) and effect.broker in self._channels:
