@@ -28,7 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tests.clients.cluster import SESSION_MS, Cluster, Note, numbered
 from tests.clients.groups import PARTITIONS, POLL_S, Member, joined, play_group, read, write
 from tests.clients.speakers import Confluent
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S
 
 
 def admin_of(cluster: Cluster) -> AdminClient:
@@ -162,26 +162,18 @@ def test_topics_are_administered(cluster: Cluster) -> None:
         result_of(admin.create_topics([NewTopic(topic, 2, 3)]))
     assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     result_of(admin.create_partitions([NewPartitions(topic, 4)]))
-
-    def parts() -> int:
-        return len(admin.list_topics(timeout=PATIENCE_S).topics[topic].partitions)
-
-    until(lambda: parts() == 4, "all brokers to know the partitions")
+    assert len(admin.list_topics(timeout=PATIENCE_S).topics[topic].partitions) == 4
     resource = ConfigResource(ResourceType.TOPIC, topic)
     assert result_of(admin.describe_configs([resource]))["retention.ms"].value == "60000"
     entry = ConfigEntry("segment.bytes", "65536", incremental_operation=AlterConfigOpType.SET)
     result_of(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]))
-
-    def settings() -> list[str]:
-        found = result_of(admin.describe_configs([resource]))
-        return [found[name].value for name in ("segment.bytes", "retention.ms")]
-
-    until(lambda: settings() == ["65536", "60000"], "all brokers to know the settings")
+    found = result_of(admin.describe_configs([resource]))
+    assert [found[name].value for name in ("segment.bytes", "retention.ms")] == ["65536", "60000"]
     Confluent().write(cluster.brokers, topic, 0, "none", [Note(None, value) for value in numbered(0, 10)])
     assert result_of(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
     assert result_of(admin.list_offsets({TopicPartition(topic, 0): earliest})).offset == 4
     result_of(admin.delete_topics([topic]))
-    until(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics, "all brokers to forget the topic")
+    assert topic not in admin.list_topics(timeout=PATIENCE_S).topics
     described = admin.describe_cluster().result(PATIENCE_S)
     assert sorted(node.id for node in described.nodes) == [1, 2, 3]

@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 from tests.clients.cluster import SESSION_MS, Cluster, Note, numbered
 from tests.clients.groups import POLL_S, Member, play_group
 from tests.clients.speakers import Python
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S
 
 PATIENCE_MS = PATIENCE_S * 1000
 
@@ -125,7 +125,7 @@ def test_topics_are_administered(cluster: Cluster, admin: KafkaAdminClient) -> N
         [described] = admin.describe_topics([topic])
         return sorted(part["partition_index"] for part in described["partitions"])
 
-    until(lambda: parts() == [0, 1, 2, 3], "all brokers to know the partitions")
+    assert parts() == [0, 1, 2, 3]
     assert topic in admin.list_topics()
 
     def settings() -> dict[str, str]:
@@ -136,14 +136,13 @@ def test_topics_are_administered(cluster: Cluster, admin: KafkaAdminClient) -> N
     for incremental, value in ((True, "65536"), (False, "131072")):
         change = ConfigResource(ConfigResourceType.TOPIC, topic, {"segment.bytes": value})
         assert admin.alter_configs([change], incremental=incremental) == {"topic": {topic: "OK"}}
-        wanted = {"retention.ms": "60000", "min.insync.replicas": "2", "segment.bytes": value}
-        until(lambda wanted=wanted: settings() == wanted, f"all brokers to know {wanted}")  # type: ignore[misc]
+        assert settings() == {"retention.ms": "60000", "min.insync.replicas": "2", "segment.bytes": value}
     admin.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic, ["segment.bytes"])])
-    until(lambda: "segment.bytes" not in settings(), "all brokers to know the default")
+    assert "segment.bytes" not in settings()
     Python().write(cluster.brokers, topic, 0, "none", [Note(None, value) for value in numbered(0, 10)])
     where = TopicPartition(topic, 0)
     assert admin.delete_records({where: 4})[where]["low_watermark"] == 4
     admin.delete_topics([topic])
-    until(lambda: topic not in admin.list_topics(), "all brokers to forget the topic")
+    assert topic not in admin.list_topics()
     seen = admin.describe_cluster()
     assert sorted(each["broker_id"] for each in seen["brokers"]) == [1, 2, 3]

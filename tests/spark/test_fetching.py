@@ -64,8 +64,7 @@ def test_what_there_is(bootstrap: str, topic: MakeTopic, reader: Reader) -> None
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     [grown] = admin.create_partitions([NewPartitions(first, 3)]).values()
     grown.result(PATIENCE_S)
-    # Brokers that did not take the change hear of it a moment later, and any of them may be asked.
-    until(lambda: reader.partitions(first) == [0, 1, 2], "there are three partitions")
+    assert reader.partitions(first) == [0, 1, 2]
     with pytest.raises(UnknownTopic, match="the topic nowhere does not exist"):
         reader.partitions("nowhere")
 
