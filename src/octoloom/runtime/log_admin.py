@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from kio.schema.create_topics.v4.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -16,23 +16,18 @@ from kio.schema.describe_configs.v2.request import DescribeConfigsRequest, Descr
 from kio.schema.describe_configs.v2.response import DescribeConfigsResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta
-from kio.static.protocol import RequestPayload, ResponsePayload
 
-from octoloom.core.errors import ProtocolError, UsageError
+from octoloom.core.errors import UsageError
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_cluster import address_of
 from octoloom.runtime.log_errors import LogError, TimedOut, error_of
-from octoloom.wire.kafka import cold
+from octoloom.runtime.log_questions import PATIENCE_S, ask_any
 from octoloom.wire.kafka.client_messages import Topic
 from octoloom.wire.kafka.errors import ErrorCode
 
 if TYPE_CHECKING:
     from octoloom.runtime.log_client import LogClient
 
-Response = TypeVar("Response", bound=ResponsePayload)
-
-ADMIN_S = 30.0
-"""How long a change of topics may take."""
 BOUNDS_MS = 2000
 PARTITIONS_MAX = 10_000
 REPLICAS_MAX = 100
@@ -70,7 +65,7 @@ async def create_topic(client: LogClient, name: str, partitions: int, replicas: 
         assignments=(),
         configs=tuple(CreatableTopicConfig(name=key, value=value) for key, value in config.items()),
     )
-    answer = await _ask(client, CreateTopicsRequest(topics=(topic,), timeout=_timeout()), CreateTopicsResponse)
+    answer = await ask_any(client, CreateTopicsRequest(topics=(topic,), timeout=_timeout()), CreateTopicsResponse)
     for result in answer.topics:
         if result.error_code:
             raise error_of(result.error_code, f"the topic {name}", result.error_message)
@@ -81,11 +76,11 @@ async def _until_led(client: LogClient, name: str) -> None:
     """A topic is of use when every partition has a leader, as far as the broker knows that is asked next."""
     backoff = Backoff()
     try:
-        async with asyncio.timeout(ADMIN_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not _is_led((await client.metadata([name])).topics.get(name)):
                 await asyncio.sleep(backoff.next_s())
     except TimeoutError:
-        text = f"the topic {name} was made, but not all of it has a leader after {ADMIN_S:.0f} s"
+        text = f"the topic {name} was made, but not all of it has a leader after {PATIENCE_S:.0f} s"
         raise TimedOut(f"{text}: see `octoloom topic describe {name}`") from None
 
 
@@ -97,7 +92,7 @@ def _is_led(topic: Topic | None) -> bool:
 
 async def delete_topic(client: LogClient, name: str) -> None:
     request = DeleteTopicsRequest(topic_names=(TopicName(name),), timeout=_timeout())
-    answer = await _ask(client, request, DeleteTopicsResponse)
+    answer = await ask_any(client, request, DeleteTopicsResponse)
     for result in answer.responses:
         if result.error_code:
             raise error_of(result.error_code, f"the topic {name}")
@@ -157,7 +152,7 @@ async def _configs(client: LogClient, names: list[str]) -> dict[str, dict[str, s
         DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None) for name in names
     )
     try:
-        answer = await _ask(client, DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
+        answer = await ask_any(client, DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
     except LogError:
         return {}
     return {
@@ -171,29 +166,5 @@ async def _configs(client: LogClient, names: list[str]) -> dict[str, dict[str, s
 _SET_FOR_TOPIC = 1
 
 
-async def _ask(client: LogClient, request: RequestPayload, response: type[Response]) -> Response:
-    """Asks the broker that changes topics, or any. What does not fit into a request is the caller's fault."""
-
-    def encode(correlation: int, client_id: str) -> bytes:
-        return cold.encode_request(request, correlation, client_id)
-
-    def parse(frame: memoryview) -> Response:
-        answer = cold.decode_response(request.__api_key__, request.__version__, frame)
-        assert isinstance(answer, response)
-        return answer
-
-    try:
-        encode(0, "")
-    except ProtocolError as error:
-        raise UsageError(f"that cannot be asked: {error.detail}") from error
-    api, version = request.__api_key__, request.__version__
-    await client.cluster.find_brokers()
-    return await client.cluster.ask_any(
-        lambda broker: broker.ask_as(api, version, encode, parse, patience_s=ADMIN_S),
-        ADMIN_S,
-        client.cluster.controller,
-    )
-
-
 def _timeout() -> i32Timedelta:
-    return i32Timedelta.parse(timedelta(seconds=ADMIN_S))
+    return i32Timedelta.parse(timedelta(seconds=PATIENCE_S))
