@@ -332,6 +332,51 @@ def test_an_answer_that_nobody_asked_for_is_passed_over() -> None:
     uvloop.run(main())
 
 
+def test_who_is_cancelled_misses_nothing() -> None:
+    """Neither before it has begun nor while it waits."""
+
+    async def main() -> None:
+        async with tiny_log() as log, LogClient(log.bootstrap) as client:
+            fill(log, ("t", 0), 3)
+            found: list[int] = []
+            async with Consumer(client, {("t", 0): "beginning"}, until={("t", 0): 6}, wait_ms=50) as consumer:
+                cancelled = 0
+                while len(found) < 6:
+                    asking = asyncio.ensure_future(anext(consumer))
+                    for _ in range(cancelled):
+                        await asyncio.sleep(0)
+                    asking.cancel()
+                    [answer] = await asyncio.gather(asking, return_exceptions=True)
+                    if isinstance(answer, BaseException):
+                        assert isinstance(answer, asyncio.CancelledError)
+                        cancelled += 1
+                    else:
+                        found += [record.offset for record in answer.records]
+                        if found == [0, 1, 2]:
+                            fill(log, ("t", 0), 3)
+            assert found == list(range(6))
+            assert cancelled > 2
+
+    uvloop.run(main())
+
+
+def test_who_is_stopped_hears_that_there_is_no_more() -> None:
+    async def main() -> None:
+        async with tiny_log() as log, LogClient(log.bootstrap) as client:
+            fill(log, ("t", 0), 1)
+            consumer = Consumer(client, {("t", 0): 0}, wait_ms=50)
+            assert (await anext(consumer)).records[0].offset == 0
+            waiting = asyncio.ensure_future(anext(consumer, None))
+            await asyncio.sleep(0.01)
+            consumer.stop()
+            await consumer.close()
+            assert await waiting is None
+            assert await anext(consumer, None) is None
+            assert left_running() == []
+
+    uvloop.run(main())
+
+
 def test_a_closed_consumer_leaves_nothing_behind() -> None:
     async def main() -> None:
         async with tiny_log() as log, LogClient(log.bootstrap) as client:

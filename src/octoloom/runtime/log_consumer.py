@@ -85,7 +85,26 @@ async def resolve(client: LogClient, starts: Mapping[TopicPartition, Start]) -> 
     return offsets
 
 
-class Reader(ABC, Generic[T]):
+class Deliveries(ABC, Generic[T]):
+    """What hands out deliveries to who iterates over it, until it is closed."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    async def __anext__(self) -> T: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class Reader(Deliveries[T]):
     """Iterate over it. With `until` it ends when each partition has come to that offset, which is left out."""
 
     _lanes = count(1)
@@ -115,30 +134,21 @@ class Reader(ABC, Generic[T]):
         self._repair: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._backoff = Backoff()
-        self._begun = False
+        self._begun = self._is_stopped = False
         self._unknown_since: dict[TopicPartition, float] = {}
         self.positions: dict[TopicPartition, int] = {}
         """The offset after what was handed out, by partition."""
         self.highs: dict[TopicPartition, int] = {}
         """The end of what can be read, as the leaders said last."""
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __aiter__(self) -> Self:
-        return self
-
     async def __anext__(self) -> T:
         if not self._begun:
-            self._begun = True
             for topic, _ in self._starts:
                 self._client.cluster.want(topic)
             self.positions = await resolve(self._client, self._starts)
             self._next = dict(self.positions)
-        while True:
+            self._begun = True
+        while not self._is_stopped:
             while self._landed:
                 delivery = self._deliver(self._landed.popleft())
                 if delivery is not None:
@@ -146,21 +156,33 @@ class Reader(ABC, Generic[T]):
             self._launch()
             if not self._flights and self._repair is None:
                 await self.close()
-                raise StopAsyncIteration
-            await self._until_one_is_done()
+                break
+            if not await self._until_one_is_done():
+                break
             self._land()
             # The next poll is on its way while what the last one brought is read, and the caller works on it.
             self._launch()
+        raise StopAsyncIteration
 
-    async def _until_one_is_done(self) -> None:
+    def stop(self) -> None:
+        """Whoever waits for the next delivery, or asks for it later, hears that there is none."""
+        self._is_stopped = True
+        self._wake()
+
+    async def _until_one_is_done(self) -> bool:
+        """False: it is stopped."""
         if not any(waiting.done() for waiting in self._waiting()):
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
+        return not self._is_stopped
 
     def _waiting(self) -> list[asyncio.Future[Any]]:
         return [*self._flights.values(), *([self._repair] if self._repair is not None else [])]
 
     def _on_done(self, _: asyncio.Future[Any]) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
