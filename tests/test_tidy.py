@@ -324,6 +324,7 @@ def test_the_lock_file_holds_hashes_and_no_addresses() -> None:
 
 WORDS_ONLY = (
     "__init__",
+    "consumer_member_messages",
     "device_effects",
     "device_messages",
     "effects",
