@@ -76,6 +76,7 @@ simulate: venv
 	$(BIN)/octoloom simulate chain --seeds $(SEEDS)
 	$(BIN)/octoloom simulate log --seeds $(SEEDS)
 	$(BIN)/octoloom simulate consumers --seeds $(SEEDS)
+	$(BIN)/octoloom simulate members --seeds $(SEEDS)
 	$(BIN)/octoloom simulate group --seeds $(SEEDS)
 
 mutants: venv

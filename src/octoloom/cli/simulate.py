@@ -62,6 +62,7 @@ def _add(what: str, cast: str) -> None:
 _add("chain", "devices, links and a register")
 _add("log", "producers, brokers with their disks, a register and consumers")
 _add("consumers", "consumer groups and their coordinator")
+_add("members", "members of our own in a consumer group, with the apps that they read for")
 _add("group", "ordered groups, their views and their orders")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from octoloom.simulation import cluster, group_coordinator_world, group_world, log_cluster
+from octoloom.simulation import cluster, group_coordinator_world, group_member_world, group_world, log_cluster
 from octoloom.simulation.world import Broken
 
 BATCH = 20
@@ -16,6 +16,7 @@ SIMULATIONS: dict[str, Callable[[int, list[str] | None], object]] = {
     "chain": cluster.simulate,
     "log": log_cluster.simulate,
     "consumers": group_coordinator_world.simulate,
+    "members": group_member_world.simulate,
     "group": group_world.simulate,
 }
 
