@@ -16,6 +16,8 @@ NAMES = [
     "Device",
     "Expelled",
     "Group",
+    "GroupConsumer",
+    "GroupValueConsumer",
     "GroupView",
     "LogClient",
     "LogError",

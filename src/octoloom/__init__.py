@@ -2,7 +2,8 @@
 
 `App` and `Reject` are for whoever writes the rules, `Device` and `Observer` for whoever takes part. What runs a chain
 is the command line: ``octoloom up game.py:app``. `Group` is for programs that speak to each other in an order.
-`LogClient`, `Producer`, `Consumer` and `ValueConsumer` write and read the log.
+`LogClient`, `Producer`, `Consumer` and `ValueConsumer` write and read the log, and `GroupConsumer` and
+`GroupValueConsumer` read it together with others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from octoloom.runtime.log_client import LogClient
     from octoloom.runtime.log_consumer import Consumer, ValueConsumer
     from octoloom.runtime.log_errors import LogError
+    from octoloom.runtime.log_group_consumer import GroupConsumer, GroupValueConsumer
     from octoloom.runtime.log_producer import Producer
     from octoloom.runtime.observer import Observer
 
@@ -37,6 +39,8 @@ __all__ = [
     "Device",
     "Expelled",
     "Group",
+    "GroupConsumer",
+    "GroupValueConsumer",
     "GroupView",
     "LogClient",
     "LogError",
@@ -64,6 +68,8 @@ _HOMES = {
     "Device": "octoloom.runtime.device",
     "Expelled": "octoloom.runtime.group_errors",
     "Group": "octoloom.runtime.group",
+    "GroupConsumer": "octoloom.runtime.log_group_consumer",
+    "GroupValueConsumer": "octoloom.runtime.log_group_consumer",
     "GroupView": "octoloom.core.group_messages",
     "LogClient": "octoloom.runtime.log_client",
     "LogError": "octoloom.runtime.log_errors",

@@ -13,6 +13,9 @@ LogError
 ├── BrokenSequence      batches of this producer came with a gap, or it is unknown: it has to begin anew
 ├── Fenced              a newer producer has taken over this one's id
 ├── TopicExists
+├── NotMember           a consumer group does not count this consumer among its members (any more)
+│   └── Rebalancing     or is about to divide its partitions anew
+├── UnknownGroup        no such consumer group
 └── Refused             any other code that a broker answered
 
 `retriable` says that the same call may succeed later by itself. `ambiguous` says that a batch may have been written
@@ -86,6 +89,18 @@ class TopicExists(LogError):  # noqa: N818
     pass
 
 
+class NotMember(LogError):  # noqa: N818
+    """What a member wanted to do is for the members of now. A consumer joins again by itself."""
+
+
+class Rebalancing(NotMember):
+    """A member that has not been left behind yet."""
+
+
+class UnknownGroup(LogError):  # noqa: N818
+    pass
+
+
 class Refused(LogError):  # noqa: N818
     pass
 
@@ -95,6 +110,8 @@ class Busy(Refused):
 
     retriable = True
 
+
+_NOT_MEMBER = "{subject} goes on without this consumer, which was silent or busy for too long: read on to join again"
 
 _KINDS: dict[int, tuple[type[LogError], str]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
@@ -133,6 +150,18 @@ _KINDS: dict[int, tuple[type[LogError], str]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: (Fenced, "a newer producer with this id writes to {subject}: stop this one"),
     ErrorCode.PRODUCER_FENCED: (Fenced, "a newer producer with this id writes to {subject}: stop this one"),
     ErrorCode.TOPIC_ALREADY_EXISTS: (TopicExists, "{subject} exists already: see `octoloom topic describe`"),
+    ErrorCode.UNKNOWN_MEMBER_ID: (NotMember, _NOT_MEMBER),
+    ErrorCode.ILLEGAL_GENERATION: (NotMember, _NOT_MEMBER),
+    ErrorCode.REBALANCE_IN_PROGRESS: (Rebalancing, "{subject} divides its partitions anew: read on to take part"),
+    ErrorCode.GROUP_ID_NOT_FOUND: (UnknownGroup, "{subject} does not exist: see `octoloom topic groups`"),
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
+        Refused,
+        "the members of {subject} divide partitions in another way: give them the strategy `range`",
+    ),
+    ErrorCode.INVALID_SESSION_TIMEOUT: (
+        Refused,
+        "the brokers take no session of this length for {subject}: choose 6 s to 30 min",
+    ),
     ErrorCode.REQUEST_TIMED_OUT: (TimedOut, "the brokers could not do it in time for {subject}: try again"),
     ErrorCode.NETWORK_EXCEPTION: (Unreachable, "the broker lost its connection over {subject}: try again"),
 }
@@ -141,6 +170,7 @@ _PASSING = (
     ErrorCode.BROKER_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_CONTROLLER,
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.OFFSET_NOT_AVAILABLE,
