@@ -226,6 +226,8 @@ def test_a_change_of_leadership_can_be_watched(log: RealLog, tmp_path: Path) -> 
         (["produce", "x", "--json", "-K", ":"], 2, "leave out -K and -k"),
         (["produce", "x", "-z", "rar"], 2, "'rar' is not one of"),
         (["consume", "x", "--from", "nowhere"], 2, "is no place to start"),
+        (["consume", "x", "--group", "g", "--from", "5"], 2, "a group begins at the beginning or at the end"),
+        (["consume", "x", "--group", "g", "-p", "1"], 2, "leave out -p, or --group"),
         (["consume", "x", "-f", "%q"], 2, "%q means nothing"),
         (["consume", "x", "--json", "-f", "%s"], 2, "leave out -f and -K"),
     ],
@@ -240,7 +242,7 @@ def test_wrong_usage_names_the_next_step(arguments: list[str], code: int, says: 
     assert result.output.strip().splitlines()[-1].startswith("Error: ")
 
 
-@pytest.mark.parametrize("name", ["", "create", "list", "describe", "delete", "produce", "consume"])
+@pytest.mark.parametrize("name", ["", "create", "list", "describe", "delete", "produce", "consume", "groups"])
 def test_every_help_has_examples(name: str) -> None:
     result = CliRunner().invoke(group, [*filter(None, [name]), "--help"])
     assert result.exit_code == 0

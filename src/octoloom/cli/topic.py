@@ -10,6 +10,7 @@ from octoloom.cli.broker_options import bootstrap_option, run
 from octoloom.cli.options import json_option
 from octoloom.cli.topic_archive import archive
 from octoloom.cli.topic_consume import consume
+from octoloom.cli.topic_groups import groups
 from octoloom.cli.topic_produce import produce
 from octoloom.cli.topic_watch import watch_topics
 from octoloom.core.errors import UsageError
@@ -26,6 +27,7 @@ def command() -> None:
       echo hello | octoloom topic produce journal
       octoloom topic consume journal -e
       octoloom topic describe journal --watch
+      octoloom topic groups
       octoloom topic archive journal /data/archive
     """
 
@@ -33,6 +35,7 @@ def command() -> None:
 command.add_command(produce)
 command.add_command(consume)
 command.add_command(archive)
+command.add_command(groups)
 
 
 @command.command(short_help="Make a topic.")

@@ -9,20 +9,24 @@ import select
 import stat
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import click
 
 from octoloom.cli.broker_options import bootstrap_option, run
 from octoloom.cli.counting import Counting
+from octoloom.cli.topic_consume_group import GroupSource, start_of_group
 from octoloom.cli.topic_format import Render, json_line, parse_start, renderer
 from octoloom.core.errors import UsageError
 from octoloom.runtime.log_client import LogClient
-from octoloom.runtime.log_consumer import Consumer, Delivery, Reader, ValueConsumer, ValueDelivery
+from octoloom.runtime.log_consumer import Consumer, Deliveries, Delivery, ValueConsumer, ValueDelivery
+from octoloom.wire.kafka.client_messages import TopicPartition
 
 T = TypeVar("T")
+LinesOf = Callable[[T, int | None], list[bytes]]
+OnLast = Callable[[T, int], Awaitable[None]]
 
 
 @click.command(short_help="Print the records of a topic.")
@@ -39,6 +43,12 @@ T = TypeVar("T")
 @click.option(
     "-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one; may be repeated."
 )
+@click.option(
+    "-G",
+    "--group",
+    metavar="GROUP",
+    help="As a member of this consumer group: each record for one member, from where the group was on.",
+)
 @click.option("-c", "count", type=click.IntRange(1), help="End after so many records.")
 @click.option("-e", "to_the_end", is_flag=True, help="End when all is printed that there was at the start.")
 @click.option("-f", "template", metavar="FORMAT", help=r"As kcat: %t topic %p partition %o offset %k key %s value ...")
@@ -50,6 +60,7 @@ def consume(
     name: str,
     start: str,
     partitions: tuple[int, ...],
+    group: str | None,
     count: int | None,
     to_the_end: bool,
     template: str | None,
@@ -68,6 +79,7 @@ def consume(
       octoloom topic consume journal -e
       octoloom topic consume journal --from -10 -f '%p %o %k: %s\\n'
       octoloom topic consume journal --from 2026-01-31T12:00 --json | jq .value
+      octoloom topic consume journal --group billing -e    # what is new since the last time
     """
     if as_json and (template is not None or separator is not None):
         raise UsageError("--json is a format of its own: leave out -f and -K")
@@ -76,6 +88,7 @@ def consume(
         template = "%k" + (separator or "").replace("%", "%%") + "%s\\n"
     render = json_line if as_json else renderer(template)
     place = parse_start(start)
+    first = start_of_group(place, partitions) if group is not None else "beginning"
 
     async def work(client: LogClient) -> None:
         topic = await client.topic(name)
@@ -87,12 +100,36 @@ def consume(
         if to_the_end:
             until = {place: high for place, (_, high) in (await client.bounds(starts)).items()}
         reading = _Reading(count, unbuffered or sys.stdout.isatty())
-        if is_plain:
+        lines_of = partial(record_lines, render)
+        if group is not None:
+            await _read_as_member(reading, client, group, name, first, until, None if is_plain else lines_of)
+        elif is_plain:
             await reading.run(ValueConsumer(client, starts, until=until), value_lines)
         else:
-            await reading.run(Consumer(client, starts, until=until), partial(record_lines, render))
+            await reading.run(Consumer(client, starts, until=until), lines_of)
 
     run(bootstrap, work)
+
+
+async def _read_as_member(
+    reading: _Reading,
+    client: LogClient,
+    group: str,
+    topic: str,
+    start: Literal["beginning", "end"],
+    until: Mapping[TopicPartition, int] | None,
+    lines_of: LinesOf[Delivery] | None,
+) -> None:
+    """Prints what this member of the group gets: values, or records if it is said how."""
+    # It takes a while to load, and who reads by himself should not wait for it.
+    from octoloom.runtime.log_group_consumer import GroupConsumer, GroupValueConsumer
+
+    if lines_of is None:
+        values = GroupSource(GroupValueConsumer(client, group, [topic], start=start), until)
+        await reading.run(values, value_lines, values.commit_printed)
+    else:
+        records = GroupSource(GroupConsumer(client, group, [topic], start=start), until)
+        await reading.run(records, lines_of, records.commit_printed)
 
 
 def value_lines(delivery: ValueDelivery, most: int | None) -> list[bytes]:
@@ -110,9 +147,10 @@ class _Reading:
         self.left, self.unbuffered = count, unbuffered
         self.counting = Counting("records")
 
-    async def run(self, consumer: Reader[T], lines_of: Callable[[T, int | None], list[bytes]]) -> None:
+    async def run(self, source: Deliveries[T], lines_of: LinesOf[T], on_last: OnLast[T] | None = None) -> None:
+        """When enough is printed, `on_last` is called with the last delivery and how much of it that was."""
         pipe = asyncio.ensure_future(closed_pipe())
-        reading = asyncio.ensure_future(self._read(consumer, lines_of))
+        reading = asyncio.ensure_future(self._read(source, lines_of, on_last))
         try:
             await asyncio.wait([pipe, reading], return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
@@ -123,9 +161,9 @@ class _Reading:
                 task.cancel()
             await asyncio.gather(pipe, reading, return_exceptions=True)
 
-    async def _read(self, consumer: Reader[T], lines_of: Callable[[T, int | None], list[bytes]]) -> None:
-        async with consumer:
-            async for delivery in consumer:
+    async def _read(self, source: Deliveries[T], lines_of: LinesOf[T], on_last: OnLast[T] | None) -> None:
+        async with source:
+            async for delivery in source:
                 lines = lines_of(delivery, self.left)
                 if not write(lines, self.unbuffered):
                     return
@@ -133,6 +171,8 @@ class _Reading:
                 if self.left is not None:
                     self.left -= len(lines)
                     if self.left <= 0:
+                        if on_last is not None:
+                            await on_last(delivery, len(lines))
                         return
 
 

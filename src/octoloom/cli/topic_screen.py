@@ -30,9 +30,9 @@ async def show_list(client: LogClient, as_json: bool) -> None:
         behind = [part for part in parts if part.leader < 0 or len(part.in_sync) < len(part.replicas)]
         rows.append(TopicRow(topic.name, len(parts), replicas, len(behind)))
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
-    table = _table(("topic", "partitions", "replicas", ""), numbers=("partitions", "replicas"))
+    table = plain_table(("topic", "partitions", "replicas", ""), numbers=("partitions", "replicas"))
     for row in rows:
         mark = Text(f"{row.not_in_sync} not in sync", style="yellow") if row.not_in_sync else ""
         table.add_row(row.name, str(row.partitions), str(row.replicas), mark)
@@ -42,7 +42,7 @@ async def show_list(client: LogClient, as_json: bool) -> None:
 async def show_topics(client: LogClient, names: Sequence[str] | None, as_json: bool) -> None:
     topics = await describe_topics(client, names)
     if as_json:
-        _print_json(topics)
+        print_json(topics)
         return
     screen = console()
     for place, topic in enumerate(topics):
@@ -53,7 +53,7 @@ async def show_topics(client: LogClient, names: Sequence[str] | None, as_json: b
 
 def _partitions(topic: TopicStatus) -> Table:
     numbers = ("partition", "epoch", "start", "high")
-    table = _table(("partition", "leader", "epoch", "in sync", "replicas", "start", "high"), numbers)
+    table = plain_table(("partition", "leader", "epoch", "in sync", "replicas", "start", "high"), numbers)
     for part in topic.partitions:
         leader = f"{part.leader} at {part.address}" if part.leader >= 0 else "none"
         colour = "yellow" if len(part.in_sync) < len(part.replicas) else "green"
@@ -68,12 +68,12 @@ def _partitions(topic: TopicStatus) -> Table:
     return table
 
 
-def _table(headings: Sequence[str], numbers: Sequence[str]) -> Table:
+def plain_table(headings: Sequence[str], numbers: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in headings:
         table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
     return table
 
 
-def _print_json(told: object) -> None:
+def print_json(told: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
