@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 120.0
 """For one thing to happen."""
-STORY_S = 270.0
+STORY_S = 840.0
 """For all of a test: a little less than pytest's own limit, which could not say where an event loop stood."""
 _SHOWN_MAX = 600
 

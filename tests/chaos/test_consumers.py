@@ -25,6 +25,7 @@ from octoloom.runtime.log_errors import LogError
 from octoloom.runtime.log_groups import GroupStatus, describe_groups
 from octoloom.runtime.log_producer import Producer
 from tests.runtime.real_log import RealLog, real_log
+from tests.waiting import until_answered
 
 TOPIC, GROUP = "work", "workers"
 PARTITIONS = 8
@@ -116,14 +117,12 @@ async def described(client: LogClient) -> GroupStatus | None:
 
 async def until_stable(client: LogClient, members: int) -> None:
     """Nobody else is missed or waited for."""
-    group: GroupStatus | None = None
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while group is None or group.state != "Stable" or len(group.members) != members:
-                await asyncio.sleep(0.1)
-                group = await described(client)
-    except TimeoutError:
-        pytest.fail(f"waited for {members} members, and there is {group}")
+
+    async def is_stable() -> bool:
+        group = await described(client)
+        return group is not None and group.state == "Stable" and len(group.members) == members
+
+    await until_answered(is_stable, f"{members} members", PATIENCE_S, pause_s=0.1)
 
 
 async def check_commits(client: LogClient, workers: Workers) -> None:
@@ -191,14 +190,11 @@ async def write(client: LogClient, is_over: asyncio.Event) -> int:
 
 
 async def until_done(client: LogClient, count: int) -> None:
-    group: GroupStatus | None = None
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while group is None or sum(part.committed or 0 for part in group.partitions) != count:
-                await asyncio.sleep(0.1)
-                group = await described(client)
-    except TimeoutError:
-        pytest.fail(f"waited for {count} records to be done, and there is {group}")
+    async def is_done() -> bool:
+        group = await described(client)
+        return group is not None and sum(part.committed or 0 for part in group.partitions) == count
+
+    await until_answered(is_done, f"{count} records to be done", PATIENCE_S, pause_s=0.1)
 
 
 def rounds(log: RealLog, folder: Path, faults: list[tuple[Fault, int]]) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_group_consumer import GroupValueConsumer
-from tests.clients.cluster import SESSION_MS, Cluster, numbered, until
+from tests.clients.cluster import SESSION_MS, Cluster, numbered
 from tests.clients.groups import PARTITIONS, POLL_S, Member, joined, play_group, read, shared, write
 from tests.clients.test_aiokafka import AioMember
 from tests.clients.test_confluent import ConfluentMember
 from tests.clients.test_kafka_python import PythonMember
+from tests.waiting import until
 
 
 class OwnMember(Member):
@@ -59,10 +60,10 @@ def test_a_group_may_be_of_many_kinds(cluster: Cluster, other: type[Member], is_
     with joined(first, cluster, group, topic) as ada:
         assert read(ada) == numbered(0, 40)
         with joined(second, cluster, group, topic) as eve:
-            until("both to have a part", lambda: len(shared(ada, eve)) == 2)
+            until(lambda: len(shared(ada, eve)) == 2, "both to have a part")
             write(cluster, topic, numbered(40, 40))
             assert read(ada, eve) == numbered(0, 80)
             assert len(eve.values) == 20
-        until("ada to have all", lambda: ada.partitions == set(range(PARTITIONS)))
+        until(lambda: ada.partitions == set(range(PARTITIONS)), "ada to have all")
         write(cluster, topic, numbered(80, 8))
         assert read(ada, eve, count=88) == numbered(0, 88)
