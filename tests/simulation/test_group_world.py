@@ -10,7 +10,7 @@ import pytest
 from octoloom.simulation.search import transcript, try_seeds
 from tests.simulation.planted_group import GROUP_PLANTS
 
-HISTORIES = 2_000
+HISTORIES = 500
 SHARE = 100
 BOUND = 300
 """Within so many seeds a planted bug must be found."""

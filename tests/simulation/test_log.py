@@ -10,7 +10,7 @@ import pytest
 from octoloom.simulation.search import transcript, try_seeds
 from tests.simulation.planted_log import PLANTS
 
-HISTORIES = 2_000
+HISTORIES = 500
 SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
