@@ -75,7 +75,7 @@ def test_cpu_of_children_is_counted_even_if_they_are_gone_and_that_of_servers_ap
         # As Spark's workers do, the grandchild ends while it is measured, and nobody waits for it.
         parent = (
             "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
-            f"subprocess.Popen([sys.executable, '-c', {BURN + chr(10) + 'time.sleep(1)'!r}]).wait(); print(); input()"
+            f"subprocess.Popen([sys.executable, '-c', {BURN + chr(10) + 'time.sleep(2)'!r}]).wait(); print(); input()"
         )
         with meter.running() as found:
             server.stdin.write("\n")

@@ -194,9 +194,9 @@ def test_the_last_error_is_raised_at_the_deadline() -> None:
         async with tiny_log() as log, LogClient(log.bootstrap) as client:
             log.faults[Api.PRODUCE] += [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
             with pytest.raises(NotEnoughReplicas, match="too few replicas of t-0 are in sync"):
-                await client.produce("t", 0, batch_of(b"a", tag=(1, 0), sequence=0), timeout_ms=200)
+                await client.produce("t", 0, batch_of(b"a", tag=(1, 0), sequence=0), timeout_ms=1500)
             # Pauses grow: these were no hundreds of requests.
-            assert 2 <= log.asked[Api.PRODUCE] < 15
+            assert 2 <= log.asked[Api.PRODUCE] < 30
             log.partitions["t", 0].leader = -1
             with pytest.raises(NotLeader, match="nobody leads t-0 right now"):
                 await client.fetch("t", 0, 0, timeout_ms=200)

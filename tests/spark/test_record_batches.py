@@ -325,12 +325,14 @@ def test_one_record_with_very_many_headers_takes_no_longer_than_many_with_few() 
     headers = tuple((f"h{number}", b"v") for number in range(30_000))
     lone = build_batch([Record(0, NOW, None, None, headers)])
     spread = build_batch([Record(0, NOW, None, None, headers[:3])] * 10_000)
-    taken = []
-    for batch in (spread, lone):
+
+    def taken_s(batch: bytes) -> float:
         began = time.process_time()
         assert len(decode([batch], "t", 0)["headers"].flatten()) == 30_000
-        taken.append(time.process_time() - began)
-    assert taken[1] < 50 * taken[0]
+        return time.process_time() - began
+
+    # Of several, the one that was disturbed least.
+    assert min(taken_s(lone) for _ in range(3)) < 50 * min(taken_s(spread) for _ in range(3))
 
 
 def test_what_is_not_wanted_is_still_whole() -> None:

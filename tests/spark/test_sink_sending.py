@@ -19,6 +19,7 @@ from octoloom.spark.sink_sending import LaterBatch, OtherRows, RecordTooLarge
 from tests.clients.cluster import Cluster
 from tests.spark.conftest import MakeTopic
 from tests.spark.sink_world import frame, numbered, values_in
+from tests.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -30,9 +31,9 @@ class Died(Exception):  # noqa: N818
     """A task ends in the middle of its rows."""
 
 
-def dying(rows: pa.RecordBatch, after: int) -> Iterator[pa.RecordBatch]:
+def dying(rows: pa.RecordBatch, after: int, task: Task) -> Iterator[pa.RecordBatch]:
     yield rows.slice(0, after)
-    time.sleep(0.3)
+    until(lambda: task.written, "something to be written", pause_s=0.1)
     raise Died
 
 
@@ -75,7 +76,7 @@ def test_a_task_that_died_is_completed(task: Task, after: int) -> None:
     """Sixteen megabytes in forty batches: more than brokers remember, so that some answers name no offset."""
     rows = frame(numbered(range(340), LARGE))
     with pytest.raises(Died):
-        task.run(dying(rows, after))
+        task.run(dying(rows, after, task))
     assert 0 < sum(map(len, task.written.values())) < 340
     task.run(iter(rows.slice(place, 50) for place in range(0, 340, 50)))
     task.run(rows)
