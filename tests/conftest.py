@@ -1,16 +1,21 @@
 """What all tests share: one Spark and one set of brokers in a process, for those that ask for them (nothing is loaded
-before), the processes that tests start, and how many examples a property is tried on: few in every run, many with
-`--hypothesis-profile=deep`.
+before), what becomes of the processes that tests start, and how many examples a property is tried on: few in every
+run, many with `--hypothesis-profile=deep`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from hypothesis import settings
+
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +27,40 @@ settings.register_profile("deep", max_examples=1_000, deadline=None)
 settings.register_profile("short", max_examples=40, deadline=None)
 settings.register_profile("quick", max_examples=10, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+SHARED = frozenset({"brokers", "cluster", "scene", "spark", "trials"})
+"""Fixtures that several tests share, with processes that a test may start again."""
+
+
+def _children() -> set[int]:
+    """The processes that this one has started and not waited for, dead or alive."""
+    found: set[int] = set()
+    for thread in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found.update(map(int, thread.read_text().split()))
+    return found
+
+
+def _named(pid: int) -> str:
+    try:
+        process = psutil.Process(pid)
+        return f"{pid} ({process.status()}): {' '.join(process.cmdline()) or process.name()}"
+    except psutil.Error:
+        return f"{pid}, which is gone"
+
+
+@pytest.fixture(autouse=True)
+def _children_are_waited_for(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Who starts a process waits for it: another test of this process would find it among its own."""
+    before = _children()
+    yield
+    if _children() <= before or not SHARED.isdisjoint(request.fixturenames):
+        return
+    try:
+        until(lambda: _children() <= before, limit_s=20)
+    except AssertionError:
+        left = [_named(pid) for pid in _children() - before]
+        pytest.fail("this test has left processes behind:\n" + "\n".join(left))
 
 
 @pytest.fixture(scope="session", autouse=True)
