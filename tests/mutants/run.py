@@ -28,7 +28,7 @@ from tests.mutants.mutant import PROJECT, DoesNotApplyError, Mutant
 
 SHARE_MIN = 0.95
 TIMEOUT_S = 400
-TEST_TIMEOUT_S = 100
+TEST_TIMEOUT_S = 60
 FOUND, SURVIVED, FAULTY = "found", "SURVIVED", "FAULTY"
 TESTS_FAILED = 1
 """What pytest and a search exit with if they have found something. All else is a fault of the catalogue."""

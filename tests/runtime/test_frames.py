@@ -167,3 +167,26 @@ def test_a_peer_that_does_not_read_shows_in_the_buffer(run: Callable[[Story], No
         server.close()
 
     run(story)
+
+
+@pytest.mark.parametrize("gently", [True, False])
+def test_nothing_is_heard_on_a_connection_that_was_given_up(run: Callable[[Story], None], gently: bool) -> None:
+    """The loop may have read it before: a fenced device must not be heard."""
+
+    async def story() -> None:
+        ours, theirs, server = await pair()
+        await until(lambda: theirs.connection.peer != "?")
+        if gently:
+            theirs.connection.close()
+        else:
+            theirs.connection.abort()
+        said = frame(b"too late")
+        theirs.connection.get_buffer(-1)[: len(said)] = said
+        theirs.connection.buffer_updated(len(said))
+        assert theirs.bodies == []
+        ours.connection.abort()
+        await until(lambda: bool(ours.ends and theirs.ends))
+        server.close()
+        await server.wait_closed()
+
+    run(story)

@@ -423,6 +423,22 @@ def test_memory_is_bounded_and_room_is_waited_for() -> None:
     uvloop.run(main())
 
 
+def test_what_failed_takes_no_room() -> None:
+    async def main() -> None:
+        async with (
+            tiny_log() as log,
+            LogClient(log.bootstrap) as client,
+            Producer(client, buffer_bytes_max=1000) as producer,
+        ):
+            for number in range(5):
+                log.faults[Api.PRODUCE].append(ErrorCode.MESSAGE_TOO_LARGE)
+                with pytest.raises(TooLarge):
+                    await producer.send("t", b"x" * 600)
+                assert await producer.send("t", b"y" * 600) == (0, number)
+
+    uvloop.run(main())
+
+
 def test_closing_writes_all_or_fails_what_is_left() -> None:
     async def main() -> None:
         async with tiny_log() as log, LogClient(log.bootstrap) as client:

@@ -11,7 +11,7 @@ import pytest
 
 from octoloom.runtime.backoff import Backoff
 from octoloom.runtime.log_client import LogClient
-from octoloom.runtime.log_errors import LogError, TimedOut
+from octoloom.runtime.log_errors import LogError, TimedOut, TooLarge, Unreachable
 from octoloom.runtime.log_writer import Entry, PartitionWriter, WriterSettings, Written
 from octoloom.wire.kafka.batches import read_header
 from octoloom.wire.kafka.client_messages import Produced, TopicPartition
@@ -138,5 +138,42 @@ def test_after_an_error_all_are_sent_again_in_order_with_their_numbers() -> None
         desk.leader.answer(2, 0, 5)
         desk.leader.answer(3, 0, 6)
         assert [await first, await second] == [(0, 5), (0, 6)]
+
+    run(story)
+
+
+def test_what_may_have_been_written_is_not_sent_again_under_the_id_that_follows_a_failure() -> None:
+    async def story(desk: Desk) -> None:
+        refused, unsure, well = desk.send(b"a"), desk.send(b"b"), desk.send(b"c")
+        await desk.leader.has_been_asked(3)
+        desk.leader.asked[1][2].set_exception(Unreachable("the connection was lost", ambiguous=True))
+        desk.leader.answer(2, ErrorCode.OUT_OF_ORDER_SEQUENCE)
+        desk.leader.answer(0, ErrorCode.MESSAGE_TOO_LARGE)
+        with pytest.raises(TooLarge):
+            await refused
+        await desk.leader.has_been_asked(4)
+        assert [asked[:2] for asked in desk.leader.asked[3:]] == [(9, 0)], "only the third goes on"
+        with pytest.raises(TimedOut, match="may have been written") as caught:
+            await unsure
+        assert caught.value.ambiguous
+        desk.leader.answer(3, 0, 7)
+        assert await well == (0, 7)
+
+    run(story)
+
+
+def test_nothing_new_overtakes_what_has_to_be_sent_again() -> None:
+    async def story(desk: Desk) -> None:
+        sent = [desk.send(b"%d" % number) for number in range(7)]
+        await desk.leader.has_been_asked(5)
+        desk.leader.answer(0, ErrorCode.NOT_ENOUGH_REPLICAS)
+        await asyncio.sleep(0)
+        for number in (1, 2, 3, 4):
+            desk.leader.answer(number, 0, number)
+        await desk.leader.has_been_asked(8)
+        assert [asked[1] for asked in desk.leader.asked[5:]] == [0, 5, 6]
+        for place, offset in ((5, 0), (6, 5), (7, 6)):
+            desk.leader.answer(place, 0, offset)
+        assert [(await written)[1] for written in sent] == list(range(7))
 
     run(story)

@@ -61,3 +61,9 @@ def test_times() -> None:
 
 def test_an_error_names_a_few_partitions() -> None:
     assert shown([("a", number) for number in range(7)]) == "a-0, a-1, a-2, a-3, a-4 and 2 more"
+
+
+@pytest.mark.parametrize("number", ["true", "1.0", '"1"', "null", "-3"])
+def test_an_offset_is_a_whole_number(number: str) -> None:
+    with pytest.raises(UsageError, match="write a whole number"):
+        edge_of("startingOffsets", f'{{"moves": {{"0": {number}}}}}')
