@@ -93,7 +93,15 @@ def command_of(notices: str) -> list[str]:
     if words[0] == "simulate":
         _, kind, seeds = words
         return [sys.executable, "-m", "octoloom", "simulate", kind, "--seeds", seeds, "--jobs", "1"]
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--timeout={TEST_TIMEOUT_S}"]
+    options = [
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "--hypothesis-seed=0",
+        f"--timeout={TEST_TIMEOUT_S}",
+        "--timeout-method=thread",
+    ]
     return [sys.executable, "-m", "pytest", *options, *words]
 
 

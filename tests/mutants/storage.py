@@ -182,7 +182,7 @@ STORAGE = (
         "storage/log_recovery.py",
         "if at > 0 and base != self._segments[-1].end:",
         "if at > 0 and base < self._segments[-1].end:",
-        "tests/storage/test_log_recovery.py -k 'follow or segment or damage'",
+        "tests/storage/test_log_recovery.py -k 'does_not_follow or missing_segment'",
     ),
     Mutant(
         "torn-tail-not-cut",
