@@ -164,12 +164,24 @@ def proposals(effects: list[Effect]) -> list[tuple[int, int, list[str]]]:
 # Decisions.
 
 
-def test_what_was_told_is_taken_up_once_and_said_last() -> None:
-    broker = Broker(CONFIG)
-    broker.on_directory(0, LogDirectory(1, addresses(A), {"moves": MOVES}, []))
-    broker.on_news(0, LogNews(2, partitions=[(*ONE, state(A))]))
-    assert broker.flush(0) == [Open(ONE, MOVES), Report(Taken(2))]
+def test_what_was_told_is_taken_up_when_all_logs_are_open_or_cannot_be() -> None:
+    broker, two = Broker(CONFIG), ("moves", 1)
+    broker.on_directory(0, LogDirectory(1, addresses(A, B), {"moves": MOVES}, []))
+    broker.on_news(0, LogNews(2, partitions=[(*ONE, state(B, A)), (*two, state(B, A))]))
+    assert broker.flush(0) == [Open(ONE, MOVES), Open(two, MOVES)]
+    broker.on_tail(0, ONE, LogTail())
+    assert Report(Taken(2)) not in broker.flush(0)
+    broker.on_unopened(two)
+    assert broker.flush(0) == [Report(Taken(2))]
     assert broker.flush(0) == []
+
+
+def test_a_topic_that_is_deleted_while_it_is_opened_is_not_waited_for() -> None:
+    broker = Broker(CONFIG)
+    broker.on_directory(0, LogDirectory(1, addresses(A), {"moves": MOVES}, [(*ONE, state(A))]))
+    assert broker.flush(0) == [Open(ONE, MOVES)]
+    broker.on_news(0, LogNews(2, topics={"moves": None}))
+    assert broker.flush(0) == [Close(ONE, MOVES), Report(Taken(2))]
 
 
 def test_a_register_that_comes_back_hears_again_what_was_taken_up() -> None:
@@ -196,7 +208,7 @@ def test_what_is_decided_while_the_log_is_being_opened_counts_when_it_is_open() 
     broker = Broker(CONFIG)
     broker.on_directory(0, LogDirectory(1, addresses(A, B), {"moves": MOVES}, [(*ONE, state(B, A))]))
     broker.on_news(0, LogNews(2, partitions=[(*ONE, state(A, B, epoch=2))]))
-    assert broker.flush(0) == [Open(ONE, MOVES), Report(Taken(2))]
+    assert broker.flush(0) == [Open(ONE, MOVES)]
     broker.on_tail(0, ONE, LogTail())
     assert LeadershipTaken(ONE, 2) in broker.flush(0)
 
@@ -599,7 +611,7 @@ def test_a_record_goes_from_the_leader_to_its_follower_and_back_as_an_acknowledg
     follower.on_directory(0, directory)
     follower.flush(0)
     follower.on_tail(0, ONE, leader.tail)
-    assert follower.flush(0) == [Dial(A)]
+    assert follower.flush(0) == [Dial(A), Report(Taken(1))]
     follower.following.on_leader_up(0, A)
     [asked] = of(SendFollow, follower.flush(0))
     leader.broker.streaming.on_follow(0, B, asked.follow)

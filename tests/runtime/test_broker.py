@@ -10,7 +10,8 @@ import pytest
 import uvloop
 
 from octoloom.core.errors import UsageError
-from octoloom.core.log_messages import TopicPartition
+from octoloom.core.log_messages import DropTopic, MakeTopic, TopicPartition
+from octoloom.runtime import broker_turns
 from octoloom.runtime.broker import BrokerServer
 from octoloom.runtime.broker_followers import Followers
 from octoloom.runtime.broker_identity import Identity
@@ -327,5 +328,30 @@ def test_a_broker_whose_name_another_one_took_ends(tmp_path: Path) -> None:
             with pytest.raises(UsageError, match="will not have b1#1"):
                 await asyncio.wait_for(older.failed, PATIENCE_S)
             await copy.stop()
+
+    uvloop.run(main())
+
+
+def test_a_large_topic_is_opened_in_many_turns_and_its_maker_answered_behind_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_turns, "FILES_S", 0.0)  # one log in each turn
+
+    async def main() -> None:
+        async with world(tmp_path, ("b1", "b2")) as all_of_it:
+            brokers = list(all_of_it.brokers.values())
+            for topic, count in (("t", 40), ("again", 20)):
+                done = await all_of_it.one._register.request(MakeTopic(0, topic, count, 2))
+                assert done.error == 0
+                opened = [[each.opened for each in broker.core.partitions.values()] for broker in brokers]
+                assert all(map(all, opened))
+                assert [len(each) for each in opened] == [count, count]
+                assert (await all_of_it.one._register.request(DropTopic(0, topic))).error == 0
+            # It is made anew before the files of the last one are gone.
+            await all_of_it.topic("again")
+            await until(lambda: not any(broker._turns._files for broker in brokers))
+            folders = [sorted(path.name for path in (tmp_path / name / "logs").iterdir()) for name in ("b1", "b2")]
+            assert folders[0] == folders[1]
+            assert len(folders[0]) == 1
 
     uvloop.run(main())

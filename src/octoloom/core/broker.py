@@ -4,7 +4,8 @@ Inputs are told as they come (`on_…`, `produce`); `flush` says what to do abou
 
 1. at the end of a tick it writes what was admitted and taken, one write per partition, before it calls `flush`;
 2. effects are obeyed in order; `on_durable` is told when the disk has synced (or at once, where nobody wants a sync);
-3. a write that failed, a log that was opened, cut or reset is answered by `on_tail`;
+3. a write that failed, a log that was opened, cut or reset is answered by `on_tail`, one that cannot be opened now by
+   `on_unopened`. Opening may take its time: what the register told is taken up when all logs are open;
 4. a log that turns out to be damaged ends this broker's life: the driver cuts the log, makes a new core under a new
    incarnation, and tells the register what was damaged. It may not forget that before the register has heard it;
 5. what other brokers say goes to `streaming` (they follow us) or to `following` (we follow them). Of each that follows
@@ -78,6 +79,7 @@ class Broker:
         self.revision = -1
         self._untaken = False
         """Something was told that the register does not know to be taken up."""
+        self._opening: dict[TopicPartition, None] = {}
         self._effects: list[Effect] = []
         self._acknowledged: list[tuple[int, int]] = []
         self._touched: dict[TopicPartition, None] = {}
@@ -188,6 +190,7 @@ class Broker:
             partition = Partition(name, self._node, state, in_sync_min_of(info), self._config.lag_ms)
             self.partitions[name] = partition
             self._effects.append(Open(name, info))
+            self._opening[name] = None
             return
         led, epoch = partition.leading is not None, partition.state.epoch
         self._refuse(partition.on_state(now, state), NOT_LEADER)
@@ -215,7 +218,7 @@ class Broker:
         self._refuse(partition.waiting, NOT_LEADER)
         self.following.drop(name)
         self.streaming.end(name)
-        for book in (self._touched, self._owed):
+        for book in (self._touched, self._owed, self._opening):
             book.pop(name, None)
         if self._withdraw(partition):
             self._effects.append(LeadershipLost(name))
@@ -237,6 +240,7 @@ class Broker:
         if partition is None:
             return
         fresh = not partition.opened
+        self._opening.pop(name, None)
         self._refuse(partition.on_tail(tail), STORAGE_ERROR)
         if fresh:
             self._refuse(partition.take_role(now), NOT_LEADER)
@@ -246,6 +250,10 @@ class Broker:
             self.following.wish(name, now + (self._config.failed_ms if failed else 0))
         else:
             self._touched[name] = None
+
+    def on_unopened(self, name: TopicPartition) -> None:
+        """A log cannot be opened for now: everything else goes on without it."""
+        self._opening.pop(name, None)
 
     def on_durable(self, name: TopicPartition, end: int) -> None:
         """The disk has everything of this partition below `end`."""
@@ -306,9 +314,9 @@ class Broker:
         if self._acknowledged:
             effects.append(Acknowledge(self._acknowledged))
             self._acknowledged = []
-        if self._untaken:
+        if self._untaken and not self._opening:
             self._untaken = False
-            effects.append(Report(Taken(self.revision)))  # last: logs are open by then
+            effects.append(Report(Taken(self.revision)))
         return effects
 
     def _settle_leaders(self, now: int) -> None:

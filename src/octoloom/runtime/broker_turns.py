@@ -7,13 +7,18 @@
 4. Consumers whose time is up are answered, and every connection with something to say sends it, once.
 
 So the cost of a write, a sync or a send is shared by all that came in one tick.
+
+The files of new and deleted replicas are made and removed for a short time in each turn, and the rest in the next ones:
+a topic may have thousands, and the register and all clients want to hear of this broker meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
+from time import monotonic
 
 from octoloom.core import broker_effects as do
 from octoloom.core.errors import StoreError
@@ -28,6 +33,8 @@ from octoloom.runtime.broker_state import BrokerState
 from octoloom.runtime.broker_sync import Synced, Syncer
 from octoloom.wire.kafka.errors import ErrorCode
 
+FILES_S = 0.1
+"""How long files are made and removed in one turn."""
 FLUSHES_MAX = 64
 """In one turn; what is left then waits for the next one."""
 
@@ -58,6 +65,8 @@ class Turns:
         """Logs whose last write failed, and why."""
         self._written: Iterable[Replica] = ()
         """In this turn."""
+        self._files: deque[do.Open | do.Close] = deque()
+        """Replicas whose files are to be made or removed, in order."""
         self._unopened: dict[TopicPartition, TopicInfo] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due: int | None = None
@@ -86,14 +95,22 @@ class Turns:
             self._write()
         if not state.is_written_durable:
             self._syncer.start()
+        self._flush_all()
+        if self._files:
+            self._work_on_files()
+            self._flush_all()
+            if self._files:
+                state.soon()
+        self._sockets.recycle()
+        self._fetch.answer_late()
+        self._sockets.flush()
+
+    def _flush_all(self) -> None:
         for _ in range(FLUSHES_MAX):
             if not self._flush():
                 break
         else:
-            state.soon()
-        self._sockets.recycle()
-        self._fetch.answer_late()
-        self._sockets.flush()
+            self._state.soon()
 
     def _arm(self) -> None:
         """Has a turn when the core wants one. A timer costs more than to see that it still fits."""
@@ -195,11 +212,8 @@ class Turns:
     def _obey_rarely(self, effect: do.Effect) -> bool:
         state = self._state
         match effect:
-            case do.Open(name, info):
-                return self._open(name, info)
-            case do.Close(name, info):
-                self._fetch.on_lost(state.logs.drop(name, info))
-                _log.info("%s-%d is deleted", *name)
+            case do.Open() | do.Close():
+                self._files.append(effect)
             case do.Trim(name, offset):
                 self._trim(name, offset)
             case do.LeadershipTaken(name, epoch):
@@ -217,14 +231,31 @@ class Turns:
                 _log.critical("%s-%d stops here, somebody has to look: %s", *name, text)
         return False
 
+    def _work_on_files(self) -> None:
+        """Makes and removes files for a while."""
+        until = monotonic() + FILES_S
+        while self._files:
+            effect = self._files.popleft()
+            if isinstance(effect, do.Open):
+                self._open(effect.name, effect.info)
+            else:
+                self._fetch.on_lost(self._state.logs.drop(effect.name, effect.info))
+                _log.info("%s-%d is deleted", *effect.name)
+            if monotonic() >= until:
+                break
+
     def _open(self, name: TopicPartition, info: TopicInfo) -> bool:
         """Without space there may be no log yet. Until there is, this broker neither leads nor follows with it."""
         state = self._state
+        partition, known = state.core.partitions.get(name), state.core.topics.get(name[0])
+        if partition is None or partition.opened or known is None or known.number != info.number:
+            return False  # it was deleted meanwhile, and perhaps made anew
         try:
-            replica = state.logs.take(name, info, state.core.partitions[name])
+            replica = state.logs.take(name, info, partition)
         except StoreError as error:
             _log.error("%s-%d cannot be opened: %s", *name, error)
             self._unopened[name] = info
+            state.core.on_unopened(name)
             return False
         state.core.on_tail(state.clock.now(), name, replica.tail(state.is_written_durable))
         return True
@@ -233,8 +264,7 @@ class Turns:
         """Tries what could not be opened once more."""
         unopened, self._unopened = self._unopened, {}
         for name, info in unopened.items():
-            partition = self._state.core.partitions.get(name)
-            if partition is not None and not partition.opened and self._open(name, info):
+            if self._open(name, info):
                 self._state.soon()
 
     def _cut(self, name: TopicPartition, offset: int, is_reset: bool) -> None:
