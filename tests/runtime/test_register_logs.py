@@ -54,8 +54,8 @@ LOG_CONFIG = LogConfig(lease_ms=20_000, balance_ms=60_000)
 class Broker:
     """A client that knows what it was told, checks that nothing is missing, and accepts every transition."""
 
-    def __init__(self, broker: str, address: str, end: int = 0, accepts: bool = True) -> None:
-        self.broker, self.end, self.accepts = broker, end, accepts
+    def __init__(self, broker: str, address: str, end: int = 0, accepts: bool = True, takes: bool = True) -> None:
+        self.broker, self.end, self.accepts, self.takes = broker, end, accepts, takes
         self.directory = broker_directory.Directory()
         self.heard: list[str] = []
         self.transitions: list[int] = []
@@ -73,16 +73,20 @@ class Broker:
         match message:
             case LogDirectory():
                 self.directory.on_directory(message)
-                self.client.say(Taken(message.revision))
+                self._take(message.revision)
             case LogNews():
                 assert message.revision == self.directory.revision + 1, "something was left out"
                 self.directory.on_news(message)
-                self.client.say(Taken(message.revision))
+                self._take(message.revision)
                 if message.transition:
                     self.transitions.append(message.transition)
             case Announced() if self.accepts:
                 ends = [(topic, number, epoch, self.end, self.end) for topic, number, epoch in message.partitions]
                 self.client.say(Accept(message.transition, ends))
+
+    def _take(self, revision: int) -> None:
+        if self.takes:
+            self.client.say(Taken(revision))
 
     def state(self, topic: str, number: int = 0) -> PartitionState | None:
         return self.directory.state((topic, number))
@@ -365,6 +369,25 @@ def test_whoever_follows_is_told_everything_without_enlisting() -> None:
         await follower.stop()
         await asker.stop()
         await stopped(server, brokers)
+
+    run(story)
+
+
+def test_a_change_waits_for_a_broker_that_does_not_take_it_up_until_its_time_is_over() -> None:
+    async def story() -> None:
+        server = await started()
+        [quick] = await joined(server, "a#1")
+        slow = Broker("b#1", server.address, takes=False)
+        await until(lambda: "b#1" in quick.directory.brokers)
+        done = await quick.client.request(MakeTopic(0, "t"), timeout_s=0.5)
+        assert done.error == ErrorCode.REQUEST_TIMED_OUT
+        assert "b#1 did not take it up in time" in done.detail
+        assert "t" in server.log_directory().topics
+        asking = asyncio.create_task(quick.client.request(MakeTopic(0, "t"), timeout_s=PATIENCE_S))
+        slow.takes = True
+        slow.client.say(Taken(server.log_directory().revision))
+        assert (await asking).error == ErrorCode.TOPIC_ALREADY_EXISTS
+        await stopped(server, [quick, slow])
 
     run(story)
 

@@ -1,8 +1,8 @@
 """Topic administration: what Kafka's admin clients ask of a broker, passed on to the register, which decides.
 
 Any broker does it; the one that Metadata calls the controller is just the one that clients pick. All topics of a
-request are asked for at once, and each has an answer of its own. The news of what was done come before the register's
-answer on the same connection, so what is answered here is already known here.
+request are asked for at once, and each has an answer of its own. The register answers when all brokers know of it; here
+the news come before the answer, on the same connection.
 """
 
 from __future__ import annotations
