@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 100000
-SIMULATIONS := chain log consumers group
+SIMULATIONS := chain log consumers members group
 # The tests in another order: make test SHUFFLE=7
 ORDER := $(if $(SHUFFLE),-p randomly --randomly-seed=$(SHUFFLE))
 # A cluster is many processes: without bytecode each of them would compile everything again.
@@ -73,11 +73,7 @@ chaos: venv
 	$(BIN)/python -m pytest -m slow
 
 simulate: venv
-	$(BIN)/octoloom simulate chain --seeds $(SEEDS)
-	$(BIN)/octoloom simulate log --seeds $(SEEDS)
-	$(BIN)/octoloom simulate consumers --seeds $(SEEDS)
-	$(BIN)/octoloom simulate members --seeds $(SEEDS)
-	$(BIN)/octoloom simulate group --seeds $(SEEDS)
+	@for kind in $(SIMULATIONS); do $(BIN)/octoloom simulate $$kind --seeds $(SEEDS) || exit 1; done
 
 mutants: venv
 	@$(BIN)/python -m tests.mutants.run $(if $(ROOM),--room $(ROOM)) $(if $(ONLY),--only $(ONLY))

@@ -112,7 +112,7 @@ AUDITS = (
         "replay-obeys-itself",
         "after a difference the recorded way goes on",
         "core/replay.py",
-        """        if found:
+        """        if found or concluded is None:
             self._employ()
         return found""",
         "        return found",

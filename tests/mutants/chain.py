@@ -233,8 +233,8 @@ CHAIN = (
         "quarantine-is-lost",
         "what ended the trial is quarantined",
         "core/tail.py",
-        "worker.quarantined.update(dict.fromkeys(fatal))",
-        "worker.quarantined = {}",
+        "worker.rule.quarantined.update(dict.fromkeys(fatal))",
+        "worker.rule.quarantined = {}",
         "tests/core/test_tail.py",
     ),
     Mutant(

@@ -133,7 +133,7 @@ CONSUMERS = (
         "unsynced-never-expelled",
         "who does not sync in time is expelled",
         "core/consumer_rounds.py",
-        """        self._timers.set(("sync", group.name, ""), now + group.rebalance_timeout_ms)
+        """        self._timers.set(("sync", group.name, ""), due)
 """,
         "",
         "tests/core/test_consumer_rounds.py tests/core/test_consumer_groups.py",

@@ -17,7 +17,8 @@ from octoloom.runtime.broker_apis import Handler, Request
 from octoloom.runtime.broker_guard import Guard
 from octoloom.runtime.broker_state import BrokerState
 from octoloom.wire.kafka.apis import Api
-from tests.runtime.broker_world import Client, until, world
+from tests.runtime.broker_world import Client, world
+from tests.waiting import async_until as until
 
 
 class Scene:
