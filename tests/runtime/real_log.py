@@ -19,6 +19,10 @@ from tests.runtime.broker_world import Client
 STOP_S = 10.0
 READY_S = 60.0
 POLL_S = 0.01
+LEASE_MS = 20_000
+"""Nobody is given up for being slow."""
+SHORT_LEASE_MS = 5_000
+"""For tests that stop a broker and wait until it is given up; they must bear that another one is."""
 
 
 class RealProcess:
@@ -63,9 +67,10 @@ class RealProcess:
 
 
 class RealLog:
-    def __init__(self, data: Path, brokers: int) -> None:
+    def __init__(self, data: Path, brokers: int, lease_ms: int) -> None:
         self.data = data
-        self.register = RealProcess("register", data, "register", "--port", "0", "--data", str(data / "register"))
+        where = ["--port", "0", "--data", str(data / "register"), "--lease-ms", str(lease_ms)]
+        self.register = RealProcess("register", data, "register", *where)
         self.brokers: dict[int, RealProcess] = {}
         """By a number of ours; what Kafka clients know them by is the order in which they first came."""
         self._ports: dict[int, str] = {}
@@ -110,8 +115,8 @@ class RealLog:
 
 
 @contextlib.contextmanager
-def real_log(data: Path, brokers: int = 1) -> Iterator[RealLog]:
-    log = RealLog(data, brokers)
+def real_log(data: Path, brokers: int = 1, lease_ms: int = LEASE_MS) -> Iterator[RealLog]:
+    log = RealLog(data, brokers, lease_ms)
     try:
         yield log
     finally:

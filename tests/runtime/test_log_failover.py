@@ -13,7 +13,7 @@ from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_cluster import address_of
 from octoloom.runtime.log_consumer import Consumer, ValueConsumer
 from octoloom.runtime.log_producer import Producer
-from tests.runtime.real_log import RealLog, real_log
+from tests.runtime.real_log import SHORT_LEASE_MS, RealLog, real_log
 from tests.waiting import STORY_S, async_until, until_answered
 
 RECORDS = 400
@@ -104,5 +104,5 @@ def test_every_record_is_written_once_and_read_once_while_brokers_die_and_freeze
                 )
             assert found == sent
 
-    with real_log(tmp_path, brokers=3) as log:
+    with real_log(tmp_path, 3, SHORT_LEASE_MS) as log:
         uvloop.run(main(log))

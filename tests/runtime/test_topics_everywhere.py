@@ -20,7 +20,7 @@ from octoloom.wire.kafka import client_messages as messages
 from octoloom.wire.kafka.apis import Api
 from octoloom.wire.kafka.errors import ErrorCode
 from tests.runtime.broker_world import Client
-from tests.runtime.real_log import RealLog, real_log
+from tests.runtime.real_log import SHORT_LEASE_MS, RealLog, real_log
 
 CYCLES = 50
 """Of four changes each."""
@@ -182,5 +182,5 @@ def test_whichever_broker_is_asked_next_knows_what_was_changed(tmp_path: Path) -
                     else:
                         await check(log, f"t{cycle}", await change(line.one, f"t{cycle}"))
 
-    with real_log(tmp_path, brokers=3) as log:
+    with real_log(tmp_path, 3, SHORT_LEASE_MS) as log:
         uvloop.run(main(log))

@@ -43,6 +43,13 @@ from octoloom.runtime.register import RegisterServer
     help="Partitions of a new topic.",
 )
 @click.option("--auto-create/--no-auto-create", default=True, help="Make topics when clients ask for new ones here.")
+@click.option(
+    "--lease-ms",
+    type=click.IntRange(500, 600_000),
+    default=2000,
+    show_default=True,
+    help="Who is connected and silent for so long is given up. Longer for slow or busy machines.",
+)
 def command(
     host: str,
     port: int,
@@ -52,6 +59,7 @@ def command(
     topic_replicas: int,
     topic_partitions: int,
     auto_create: bool,
+    lease_ms: int,
 ) -> None:
     """Run the register, which decides which links form a chain and in which order, which broker leads which partition
     of a topic, and who is in which ordered group.
@@ -69,7 +77,7 @@ def command(
     """
     say = print_to_log() if end_with_parent() else click.echo
     log_to_stderr()
-    config = RegisterConfig(chain_names(chains), replicas)
-    log_config = LogConfig(topic_partitions, topic_replicas)
+    config = RegisterConfig(chain_names(chains), replicas, lease_ms=lease_ms)
+    log_config = LogConfig(topic_partitions, topic_replicas, lease_ms=lease_ms)
     server = RegisterServer(config, data / "register.db", host, port, log_config, auto_create)
     uvloop.run(serve_register(server, say))
