@@ -405,3 +405,22 @@ def test_an_idle_log_is_small() -> None:
         assert used / len(logs) < 10_000
         for log in logs:
             log.close()
+
+
+def test_a_record_of_that_time_beyond_the_watermark_is_not_found_yet(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, SMALL)
+    fill(log, 5)  # three records each, from 1000 on, ten apart
+    assert log.offset_at(1040, before=15) == (12, 1040)
+    assert log.offset_at(1040, before=12) is None
+
+
+def test_a_log_that_was_trimmed_and_reset_begins_where_it_was_reset_to(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, SMALL)
+    fill(log, 5)
+    log.trim(4)
+    log.reset(0)
+    batches = fill(log, 5)
+    log.close()
+    again = Log.open(tmp_path, SMALL)
+    assert again.start == 0
+    assert read_all(again) == batches

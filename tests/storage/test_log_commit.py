@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -247,3 +248,37 @@ def test_a_new_log_is_durable_by_name(tmp_path: Path) -> None:
     (tmp_path / "log").rename(tmp_path / "moved")
     with pytest.raises(StoreError, match="could not be synced"):
         log.sync()
+
+
+def test_half_an_append_that_cannot_be_cut_off_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log.open(tmp_path, SMALL)
+    batches = fill(log, 3)
+    really_write = os.pwritev
+
+    def write_half(fd: int, buffers: list[bytes], position: int) -> int:
+        data = b"".join(buffers)
+        return really_write(fd, [data[: len(data) // 2]], position)
+
+    def fail(_fd: int, _size: int) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pwritev", write_half)
+        broken.setattr(os, "ftruncate", fail)
+        with pytest.raises(StoreError):
+            append(log, [make_batch(9)])
+    with pytest.raises(StoreError, match="could not be undone"):
+        append(log, [make_batch(9)])
+    assert read_all(Log.open(tmp_path, SMALL)) == batches
+
+
+def test_an_index_that_could_not_be_saved_is_saved_by_the_next_sync(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, SMALL)
+    index = tmp_path / f"{0:020d}.index"
+    index.mkdir()  # nothing can be put in its place
+    fill(log, 20)
+    log.sync()
+    index.rmdir()
+    fill(log, 1)
+    log.sync()
+    assert index.is_file()

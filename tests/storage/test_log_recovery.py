@@ -334,12 +334,13 @@ def test_an_index_of_another_segment_is_not_believed(tmp_path: Path) -> None:
     assert first.read_bytes() != second.read_bytes()
 
 
-def test_a_short_segment_is_damage_and_is_not_written_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [4, 9])
+def test_a_short_segment_is_damage_and_is_not_written_to(tmp_path: Path, kept: int) -> None:
     log = opened(tmp_path)
     batches = fill(log, 10)
     log.close()
     first = next(tmp_path.glob("*.log"))
-    size = len(batches[0]) * 4 + 7
+    size = sum(map(len, batches[:kept])) + 7
     first.write_bytes(first.read_bytes()[:size])
     log = opened(tmp_path)
     extra = make_batch(log.end)
@@ -349,7 +350,7 @@ def test_a_short_segment_is_damage_and_is_not_written_to(tmp_path: Path) -> None
     log.close()
     log = opened(tmp_path)
     assert log.end == 31
-    assert drain(log) == batches[:4]
+    assert drain(log) == batches[:kept]
 
 
 def test_no_index_outlives_what_it_speaks_of(tmp_path: Path) -> None:
