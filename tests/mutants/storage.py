@@ -290,7 +290,7 @@ STORAGE = (
 """,
         """        os.ftruncate(file.fd, position)
 """,
-        "tests/storage/test_segment.py tests/storage/test_log.py",
+        "tests/storage/test_log_recovery.py -k power",
     ),
     Mutant(
         "slice-beyond-watermark",
@@ -299,6 +299,7 @@ STORAGE = (
         "if header.next_offset > before or (place + header.size > limit and not is_first):",
         "if header.base_offset > before or (place + header.size > limit and not is_first):",
         "tests/storage/test_segment_search.py tests/storage/test_log.py",
+        survives="batches are only walked where so many bytes end before the watermark does",
     ),
     Mutant(
         "slice-beyond-damage",
@@ -373,7 +374,7 @@ STORAGE = (
             if directory""",
         """            execute("BEGIN IMMEDIATE") if directory is not None else None
             if directory""",
-        "tests/storage/test_register_store.py",
+        "tests/storage/test_topic_store.py",
     ),
     Mutant(
         "register-not-synced",

@@ -130,8 +130,9 @@ def test_patches_are_folded_once_they_outgrow_the_base(tmp_path: Path, monkeypat
 
 def test_a_store_belongs_to_one_device_of_one_space(tmp_path: Path) -> None:
     DeviceStore(tmp_path / "a.db", "lobby", "ada").close()
-    with pytest.raises(StoreError, match="belongs to device 'ada' of space 'lobby'"):
-        DeviceStore(tmp_path / "a.db", "lobby", "bob")
+    for space, device in (("lobby", "bob"), ("attic", "ada")):
+        with pytest.raises(StoreError, match="belongs to device 'ada' of space 'lobby'"):
+            DeviceStore(tmp_path / "a.db", space, device)
     DeviceStore(tmp_path / "a.db", "lobby", "ada").close()
 
 
@@ -183,3 +184,9 @@ def test_a_killed_process_leaves_what_belongs_together(tmp_path: Path) -> None:
         assert n % 3 == 0, "a batch was torn"
         assert (saved.state["n"], saved.next_sequencer) == (n, n + 1)
         assert [event.sequencer for event in saved.pending] == [n - 2, n - 1, n]
+
+
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    store = DeviceStore(tmp_path / "a.db", "lobby", "ada")
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: a loss of power costs no commit"
+    store.close()

@@ -237,6 +237,15 @@ def test_what_was_recovered_survives_a_loss_of_power_from_then_on(
     assert str(tmp_path) in power.directories
 
 
+def test_what_was_cut_off_stays_off_after_a_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = opened(tmp_path)
+    fill(log, 5)
+    log.sync()
+    power, path = Power(monkeypatch), tmp_path / f"{0:020d}.log"
+    assert log.truncate(7) == 6
+    assert power.sizes[str(path)] == path.stat().st_size
+
+
 @pytest.mark.parametrize("written", [0, 3])
 def test_a_log_that_was_made_just_before_a_crash_is_durable_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int

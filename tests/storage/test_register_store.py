@@ -98,3 +98,9 @@ def test_a_path_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="is the path writable"):
         RegisterStore(tmp_path / "file" / "register.db")
+
+
+def test_a_save_waits_for_the_disk(tmp_path: Path) -> None:
+    store = RegisterStore(tmp_path / "register.db")
+    assert store._database.execute("PRAGMA synchronous").fetchone() == (2,), "FULL: a loss of power costs no save"
+    store.close()
