@@ -15,12 +15,16 @@ SHARE = 100
 BOUND = 600
 """Within so many seeds a planted bug must be found."""
 FIRST = {
-    "old_leaders_are_heard": 4300,
-    "damage_held_against_it": 1600,
-    "version_not_compared": 2300,
-    "joins_at_the_watermark": 500,
-    "anyone_may_join": 330,
-    "empty_disk_is_trusted": 60,
+    "old_leaders_are_heard": 3350,
+    "joins_at_the_watermark": 1750,
+    "damage_held_against_it": 1000,
+    "anyone_may_join": 930,
+    "stale_frames_acknowledged": 650,
+    "version_not_compared": 200,
+    "damage_not_heard": 60,
+    "cut_at_the_watermark": 40,
+    "empty_disk_is_trusted": 30,
+    "dead_members_stay": 25,
 }
 """Some bugs need rare company: the search for these begins shortly before a history that shows them."""
 
