@@ -15,6 +15,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from tests.shared_processes import shared
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ settings.register_profile("short", max_examples=40, deadline=None)
 settings.register_profile("quick", max_examples=10, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
-SHARED = frozenset({"brokers", "cluster", "scene", "spark", "trials"})
+SHARED = frozenset({"scene", "spark", "trials"})
 """Fixtures that several tests share, with processes that a test may start again."""
 
 
@@ -54,12 +55,12 @@ def _children_are_waited_for(request: pytest.FixtureRequest) -> Iterator[None]:
     """Who starts a process waits for it: another test of this process would find it among its own."""
     before = _children()
     yield
-    if _children() <= before or not SHARED.isdisjoint(request.fixturenames):
+    if _children() - shared <= before or not SHARED.isdisjoint(request.fixturenames):
         return
     try:
-        until(lambda: _children() <= before, limit_s=20)
+        until(lambda: _children() - shared <= before, limit_s=20)
     except AssertionError:
-        left = [_named(pid) for pid in _children() - before]
+        left = [_named(pid) for pid in _children() - shared - before]
         pytest.fail("this test has left processes behind:\n" + "\n".join(left))
 
 

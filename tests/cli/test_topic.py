@@ -210,7 +210,7 @@ def test_a_change_of_leadership_can_be_watched(log: RealLog, tmp_path: Path) -> 
             for earlier, later in itertools.pairwise(story):
                 assert later["before"] == earlier["after"]
         finally:
-            log.start(number)
+            log.bring_back(number)
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 130
 

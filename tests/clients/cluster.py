@@ -60,9 +60,7 @@ class Cluster:
         seen = self._admin.list_topics(timeout=PATIENCE_S).brokers[number]
         ours = self.log.at(f"{seen.host}:{seen.port}")
         self.log.kill(ours)
-        self.log.start(ours)
-        self.log.brokers[ours].await_ready()
-        asyncio.run(self.log.whole())
+        self.log.bring_back(ours)
 
     def topic(self, partitions: int = 1, **config: str) -> str:
         name = self.name("topic")

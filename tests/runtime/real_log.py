@@ -15,9 +15,10 @@ import pytest
 
 from octoloom.runtime.processes import PARENT, parse_ready
 from tests.runtime.broker_world import Client
+from tests.shared_processes import shared
 
 STOP_S = 10.0
-READY_S = 60.0
+READY_S = 240.0
 POLL_S = 0.01
 LEASE_MS = 20_000
 """Nobody is given up for being slow."""
@@ -38,6 +39,7 @@ class RealProcess:
                 start_new_session=True,
                 env={**os.environ, PARENT: str(os.getpid())},
             )
+        shared.add(self.process.pid)
 
     def await_ready(self) -> None:
         assert self.process.stdout is not None
@@ -62,6 +64,7 @@ class RealProcess:
             self.process.wait(STOP_S)
         self.send(signal.SIGKILL)
         self.process.wait()
+        shared.discard(self.process.pid)
         if self.process.stdout is not None:
             self.process.stdout.close()
 
@@ -103,6 +106,11 @@ class RealLog:
         port = self._ports.get(number, "0")
         where = ["--name", name, "--data", str(self.data / name), "--port", port, "--no-auto-create"]
         self.brokers[number] = RealProcess(name, self.data, "broker", "--register", self.register.address, *where)
+
+    def bring_back(self, number: int) -> None:
+        """Starts a broker again, for tests that share the log: the next of them finds all brokers there."""
+        self.start(number)
+        asyncio.run(self.whole())
 
     def kill(self, number: int) -> None:
         self.brokers.pop(number).end(signal.SIGKILL)

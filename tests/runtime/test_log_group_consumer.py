@@ -184,8 +184,8 @@ def test_who_begins_at_the_end_misses_nothing_that_comes_while_nobody_reads(log:
         async with room(log) as here:
             await here.write(2)
             async with here.member(start="end") as member:
-                with contextlib.suppress(TimeoutError):
-                    while member.positions is None:
+                while member.positions is None:
+                    with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(0.2):
                             await anext(member)
             await here.write(1)
@@ -405,7 +405,7 @@ def test_reading_goes_on_when_the_coordinator_dies(log: RealLog) -> None:
                 assert await here.committed() == [4]
                 await here.write(1)
                 assert await take(member, 1) == [4]
-            log.brokers[number].await_ready()
+            await log.whole()
 
     play(story)
 

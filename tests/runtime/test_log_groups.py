@@ -93,8 +93,7 @@ def test_the_groups_of_a_broker_that_died_are_told_of_by_the_next(log: RealLog) 
         while uvloop.run(found()) != names:
             assert time.monotonic() < deadline
     finally:
-        log.start(2)
-        log.brokers[2].await_ready()
+        log.bring_back(2)
 
 
 def test_a_reset_that_a_member_forestalls_is_refused_by_the_coordinator(log: RealLog) -> None:

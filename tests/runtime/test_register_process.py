@@ -11,6 +11,7 @@ from octoloom.core.log_messages import Allotted, MakeTopic
 from octoloom.runtime.register_client import ask_log
 from tests.runtime.real_log import RealProcess
 from tests.runtime.test_register_logs import Broker, run
+from tests.waiting import PATIENCE_S
 from tests.waiting import async_until as until
 
 ROUNDS = 4
@@ -57,7 +58,7 @@ def test_a_killed_register_forgets_nothing_that_it_has_answered(tmp_path: Path) 
             answered = list(made)
             await asyncio.to_thread(register.end, signal.SIGKILL)
             register = await asyncio.to_thread(started, address.rpartition(":")[2])
-            directory = await ask_log(address)
+            directory = await ask_log(address, PATIENCE_S)
             assert directory.revision >= told >= revision
             assert set(answered) <= set(directory.topics)
             await asyncio.gather(*makers)
@@ -66,7 +67,7 @@ def test_a_killed_register_forgets_nothing_that_it_has_answered(tmp_path: Path) 
             taker.cancel()
         given = [block.first + step for block in allotted for step in range(block.count)]
         assert len(set(given)) == len(given)
-        directory = await ask_log(address)
+        directory = await ask_log(address, PATIENCE_S)
         assert len(directory.topics) == ROUNDS * 30 == len(set(made))
         assert len(directory.partitions) == ROUNDS * 30 * 5
         # On a slow machine a lease may lapse, and the broker enlists again; nothing else may be declined.

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from octoloom.wire.kafka.compression import CODECS
 from tests.clients.cluster import Cluster
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S
 
 QUIET: dict[str, Any] = {"log_level": 0, "error_cb": lambda _: None}
 HEADERS: list[tuple[str, bytes | None]] = [("trace", b"7f"), ("trace", b""), ("none", None)]
@@ -105,7 +104,4 @@ def kill_leader(brokers: Cluster, topic: str, partition: int = 0) -> int:
 
 def revive(brokers: Cluster, number: int) -> None:
     """Starts a broker again where it was, and waits until the others know."""
-    brokers.log.start(number)
-    brokers.log.brokers[number].await_ready()
-    admin = AdminClient({"bootstrap.servers": brokers.register, **QUIET})
-    until(lambda: len(admin.list_topics(timeout=PATIENCE_S).brokers) == 3, "the broker to be back")
+    brokers.log.bring_back(number)

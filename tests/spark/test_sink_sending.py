@@ -157,8 +157,7 @@ def test_a_leader_that_dies_is_found_again(task: Task) -> None:
         task.run(slowly())
     finally:
         for number in {1, 2, 3} - set(task.brokers.log.brokers):
-            task.brokers.log.start(number)
-            task.brokers.log.brokers[number].await_ready()
+            task.brokers.log.bring_back(number)
     assert task.written == {0: numbered(range(0, 400, 2), LARGE), 1: numbered(range(1, 400, 2), LARGE)}
 
 

@@ -112,4 +112,7 @@ def command(
         )
         await serve_link(server, say, leave_seconds)
 
-    uvloop.run(serve())
+    try:
+        uvloop.run(serve())
+    finally:
+        trials.close()

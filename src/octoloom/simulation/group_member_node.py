@@ -33,6 +33,7 @@ class MemberNode(Consumer):
     def __init__(self, group_world: MemberWorld, name: str) -> None:
         self.group_world, self.world, self.name, self.instance = group_world, group_world.world, name, None
         self.alive, self.stuck, self.paused_until, self.connection = True, False, 0, 0
+        self.joined_in = 0
         self.core = Member(
             ours.MemberSettings(
                 (TOPIC,),
