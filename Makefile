@@ -48,12 +48,12 @@ quick: lint
 		$(BIN)/octoloom simulate $$kind --seeds 50 || exit 1; done
 
 # Two runs side by side: while one waits for processes, the other computes. The tests on Spark share one Java, in one
-# process; all others are spread over three. What those on Spark say is shown when the others have spoken.
+# process; all others are spread over four, which mostly wait. What those on Spark say is shown when the others have spoken.
 test: venv
 	@said=$$(mktemp) && { $(BIN)/python -m pytest $(ORDER) -o cache_dir=.pytest_cache/spark -m "spark and not slow" \
 		> "$$said" 2>&1 & } && spark=$$! && trap 'kill $$spark 2> /dev/null; rm -f "$$said"' EXIT && \
 	trap 'exit 130' INT TERM; \
-	$(BIN)/python -m pytest $(ORDER) -n 3 --dist worksteal -m "not slow and not spark"; others=$$?; \
+	$(BIN)/python -m pytest $(ORDER) -n 4 --dist worksteal -m "not slow and not spark"; others=$$?; \
 	echo; echo "The tests on Spark, which ran beside them:"; \
 	wait $$spark; on_spark=$$?; cat "$$said"; \
 	[ $$others -eq 0 ] || echo "FAILED above: tests that need no Spark"; \
