@@ -14,6 +14,7 @@ COMMANDS = {
     "demo": "demo",
     "up": "up",
     "status": "status",
+    "console": "console",
     "chain": "chain",
     "topic": "topic",
     "group": "group",

@@ -18,6 +18,7 @@ from typing import Any
 from octoloom.core import device_messages as say
 from octoloom.core.admission import Limits
 from octoloom.core.app import App
+from octoloom.core.bookmarks import LEAST_BYTES
 from octoloom.core.chain import Chain
 from octoloom.core.errors import UsageError
 from octoloom.core.event import SpaceSnapshot
@@ -66,6 +67,7 @@ class LinkServer:
         durability: Durability = Durability.CHAIN,
         journal_topic: str = TOPIC,
         trials: Trials | None = None,
+        bookmark_bytes: int = LEAST_BYTES,
     ) -> None:
         """`token` is what the links of one chain show each other; `advertise` is the host that others dial.
 
@@ -96,7 +98,7 @@ class LinkServer:
         self._journal: Journal | None = None
         if self._durability is not Durability.NONE:
             brokers = register_address if journal == AT_REGISTER else journal
-            self._journal = self._open_journal(brokers, journal_topic)
+            self._journal = self._open_journal(brokers, journal_topic, bookmark_bytes)
         self._outbox = Outbox(app, self.doors, self.peers, self._report, self._on_judged, self._journal, trials)
         self._digests = stats.Digests()
         self._news = asyncio.Event()
@@ -328,7 +330,7 @@ class LinkServer:
 
     # The journal.
 
-    def _open_journal(self, brokers: str, topic: str) -> Journal:
+    def _open_journal(self, brokers: str, topic: str, bookmark_bytes: int) -> Journal:
         return Journal(
             brokers,
             self._on_journaled,
@@ -338,6 +340,7 @@ class LinkServer:
             client_id=self.id,
             chain_names=lambda: sorted(self.directory.views) if self.directory is not None else (),
             now_ms=self.clock.now,
+            bookmark_bytes=bookmark_bytes,
         )
 
     def _on_journaled(self, told: list[Journaled]) -> None:

@@ -37,6 +37,7 @@ from octoloom.wire.journal_values import (
     DeviceValue,
     EventValue,
     KillValue,
+    MarkValue,
     PresenceValue,
     SettledValue,
     StartValue,
@@ -73,6 +74,7 @@ class Tag(NamedTuple):
 
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder[ChangeValue | StartValue](ChangeValue | StartValue)
+_marks = msgspec.json.Decoder(MarkValue)
 _OUTCOMES = {outcome.word: outcome for outcome in Outcome}
 _Raw = msgspec.Raw
 
@@ -156,9 +158,9 @@ def _timer_values(timers: list[Timer]) -> list[TimerValue]:
     return [TimerValue(t.timer, t.due_ms, t.name, _Raw(t.payload)) for t in timers]
 
 
-def encode_mark(beginning: Mapping[str, int], at_ms: int) -> tuple[bytes, Headers]:
-    """The value and the headers of a mark: these chains begin these generations."""
-    return _encode({"kind": MARK, "beginning": beginning, "at_ms": at_ms}), MARK_HEADERS
+def encode_mark(beginning: Mapping[str, int], at_ms: int, by: str = "") -> tuple[bytes, Headers]:
+    """The value and the headers of a mark: these chains are read for these generations, by the reader of this name."""
+    return _encode({"kind": MARK, "beginning": beginning, "at_ms": at_ms, "by": by}), MARK_HEADERS
 
 
 # Reading.
@@ -166,6 +168,16 @@ def encode_mark(beginning: Mapping[str, int], at_ms: int) -> tuple[bytes, Header
 
 def is_mark(key: bytes | None, headers: Headers) -> bool:
     return key is None and MARK_HEADERS[0] in headers
+
+
+def maker_of(key: bytes | None, value: bytes | None, headers: Headers) -> str:
+    """The name of the reader that wrote a mark; empty if this is none."""
+    if not is_mark(key, headers):
+        return ""
+    try:
+        return _marks.decode(value or b"").by
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
 
 
 def read_space(key: bytes | None) -> str:
