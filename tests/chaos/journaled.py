@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from octoloom.core.bookmarks import LEAST_BYTES
 from octoloom.core.event import JournalEntry
 from octoloom.core.journal import JournalGap, JournalReader
 from octoloom.runtime.log_client import LogClient
@@ -19,9 +18,8 @@ from tests.chaos.cluster import Cluster, Replicas, free_port
 
 
 class JournaledCluster(Cluster):
-    def __init__(self, folder: Path, durability: str, brokers: int = 3, bookmark_bytes: int = LEAST_BYTES) -> None:
-        bookmarks = ("--bookmark-bytes", str(bookmark_bytes))
-        super().__init__(folder, link_options=("--journal", "--durability", durability, *bookmarks))
+    def __init__(self, folder: Path, durability: str, brokers: int = 3) -> None:
+        super().__init__(folder, link_options=("--journal", "--durability", durability))
         self.brokers = [f"broker{number}" for number in range(brokers)]
         self._broker_ports = {name: free_port() for name in self.brokers}
 

@@ -145,13 +145,11 @@ async def lose_links_while_a_broker_wakes_up(cluster: JournaledCluster, swarm: S
 
 
 def test_a_chain_that_lost_all_links_goes_on_from_the_journal(tmp_path: Path) -> None:
-    """Every time from bookmarks that were made while it was played, and the last one while everything died."""
     losses = [lose_links, lose_links_and_a_broker, lose_links_while_a_broker_wakes_up]
 
     async def play() -> None:
         actors = cast(12, 3, tmp_path)
-        often = JournaledCluster(tmp_path, "journal", bookmark_bytes=4_000)
-        async with often as cluster, swarms(tmp_path) as swarm:
+        async with JournaledCluster(tmp_path, "journal") as cluster, swarms(tmp_path) as swarm:
             await swarm.start(cluster.urls, actors, pause_ms=60)
             for lose in losses:
                 await until_told(swarm, 100)
@@ -159,7 +157,6 @@ def test_a_chain_that_lost_all_links_goes_on_from_the_journal(tmp_path: Path) ->
             await until_told(swarm, 100)
             text, summary = await conclude(cluster, swarm, actors)
             assert (await cluster.view()).generation == 1 + len(losses)
-            assert cluster.logs().count("made a bookmark") > len(losses)
             print(summary)
         book = journal.Book(journal.read(swarm.journals))
         # Devices hear that history began anew (a slow one may have slept through a whole generation), and see that

@@ -256,7 +256,7 @@ def test_those_who_ask_together_share_a_pass(tmp_path: Path, monkeypatch: pytest
     run = JournalPass.run
 
     async def counted(self: JournalPass) -> None:
-        passes.append(dict(self.beginning))
+        passes.append(dict(self._beginning))
         await run(self)
 
     monkeypatch.setattr(JournalPass, "run", counted)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from octoloom.core.event import JournalEntry
 from octoloom.runtime import journal_lane
 from octoloom.runtime.backoff import Backoff
-from octoloom.runtime.journal_lane import Item, Lane, Letter
+from octoloom.runtime.journal_lane import Item, Lane
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_errors import LogError
 from octoloom.wire.journal import decode
@@ -46,8 +46,8 @@ class Owner:
     def now_ms(self) -> int:
         return 5_000
 
-    def on_written(self, place: TopicPartition, letters: Sequence[Letter]) -> None:
-        self.written += [letter.item for letter in letters]
+    def on_written(self, items: Sequence[Item]) -> None:
+        self.written += items
 
     def on_trouble(self, place: TopicPartition, error: LogError) -> None:
         self.troubles.append(type(error).__name__)

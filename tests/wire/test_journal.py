@@ -159,8 +159,8 @@ def test_a_tag_is_read_without_opening_the_value() -> None:
 
 
 def test_a_mark_has_no_key_and_is_known_by_its_header() -> None:
-    value, headers = encode_mark({"chain-1": 3}, 77, "ab")
-    assert json.loads(value) == {"kind": "mark", "beginning": {"chain-1": 3}, "at_ms": 77, "by": "ab"}
+    value, headers = encode_mark({"chain-1": 3}, 77)
+    assert json.loads(value) == {"kind": "mark", "beginning": {"chain-1": 3}, "at_ms": 77}
     assert headers == (("kind", b"mark"),)
     assert is_mark(None, headers)
     assert not is_mark(b"lobby", headers)

@@ -14,7 +14,6 @@ COMMANDS = {
     "demo": "demo",
     "up": "up",
     "status": "status",
-    "console": "console",
     "chain": "chain",
     "topic": "topic",
     "group": "group",

@@ -9,7 +9,6 @@ import uvloop
 
 from octoloom.cli.options import APP, PORT, log_to_stderr, read_secret
 from octoloom.core.admission import Limits
-from octoloom.core.bookmarks import LEAST_BYTES
 from octoloom.core.journal import Durability
 from octoloom.runtime.apps import load_app
 from octoloom.runtime.hosting import LEAVE_S, serve_link
@@ -55,13 +54,6 @@ from octoloom.wire.journal import TOPIC
 )
 @click.option("--journal-topic", default=TOPIC, show_default=True, help="The topic of the journal.")
 @click.option(
-    "--bookmark-bytes",
-    type=click.IntRange(1),
-    default=LEAST_BYTES,
-    show_default=True,
-    help="By how much a partition of the journal grows before a bookmark is made, from which a lost chain can be read.",
-)
-@click.option(
     "--leave-seconds",
     type=click.FloatRange(0.1),
     default=LEAVE_S,
@@ -81,7 +73,6 @@ def command(
     journal: str,
     durability: str,
     journal_topic: str,
-    bookmark_bytes: int,
     leave_seconds: float,
 ) -> None:
     """Run one link of the register's chains.
@@ -118,7 +109,6 @@ def command(
             durability=Durability(durability),
             journal_topic=journal_topic,
             trials=trials,
-            bookmark_bytes=bookmark_bytes,
         )
         await serve_link(server, say, leave_seconds)
 

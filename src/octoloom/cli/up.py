@@ -10,7 +10,6 @@ import socket
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import uvloop
@@ -18,7 +17,6 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from octoloom.cli.console import CONSOLE_PORT, pages_option
 from octoloom.cli.options import APP, PORT, data_option
 from octoloom.cli.screen import chains_table, console, processes_table, topics_text
 from octoloom.core.errors import UsageError
@@ -30,9 +28,6 @@ from octoloom.runtime.hosting import first_of
 from octoloom.runtime.plan import Plan
 from octoloom.runtime.supervisor import Cluster
 from octoloom.wire import journal
-
-if TYPE_CHECKING:
-    from octoloom.console.server import Console
 
 REFRESH_S = 1.0
 WATCH_S = 0.5
@@ -62,9 +57,6 @@ NEWS_SHOWN = 8
 @click.option("--port", type=PORT, default=7080, show_default=True, help="The first port for devices.")
 @click.option("--register-port", type=PORT, default=7070, show_default=True, help="The register's port.")
 @click.option("--broker-port", type=PORT, default=9092, show_default=True, help="The first port for Kafka clients.")
-@click.option("--console-port", type=PORT, default=CONSOLE_PORT, show_default=True, help="The web console's port.")
-@click.option("--no-console", is_flag=True, help="Do without the web console.")
-@pages_option
 @click.option("--ephemeral-ports", is_flag=True, help="Listen on any free ports: `octoloom status` tells which.")
 @click.option("--reload", is_flag=True, help="Update the links whenever the app's files change.")
 def command(
@@ -79,9 +71,6 @@ def command(
     port: int,
     register_port: int,
     broker_port: int,
-    console_port: int,
-    no_console: bool,
-    pages: Path | None,
     ephemeral_ports: bool,
     reload: bool,
 ) -> None:
@@ -89,8 +78,7 @@ def command(
 
     One replica runs in one process. More run as processes of their own, which are started again when they die, and
     rejoin. Brokers keep topics for Kafka clients, and a journal of every change: a cluster that is started again on the
-    same DATA goes on from there. A web console shows all of it, live, in a browser. Without APP it is a small game,
-    octoloom.arena:app. Logs are in DATA/logs.
+    same DATA goes on from there. Without APP it is a small game, octoloom.arena:app. Logs are in DATA/logs.
 
     \b
     Examples:
@@ -98,27 +86,22 @@ def command(
       octoloom up game.py:app --reload
       octoloom up game.py:app --replicas 3 --data /tmp/arena
       octoloom up game.py:app --replicas 3 --durability journal
-      octoloom up game.py:app --pages game/web
       octoloom up game.py:app --brokers 0 --ephemeral-ports
     """
     if ephemeral_ports:
-        port = register_port = broker_port = console_port = 0
+        port = register_port = broker_port = 0
     kept = None if durability is None else Durability(durability)
     plan = Plan(data, app, replicas, chains, host, register_port, port, brokers, broker_port, kept, sync)
     AppFiles(app)
-    if pages is not None and (no_console or not pages.is_dir()):
-        what = "pages are served by the console" if no_console else f"{pages} is no directory"
-        raise UsageError(f"{what}: {'leave --no-console out' if no_console else 'name one with --pages'}")
-    check_ports(plan, None if no_console else console_port)
-    uvloop.run(_Run(plan, reload, None if no_console else console_port, pages).run())
+    check_ports(plan)
+    uvloop.run(_Run(plan, reload).run())
 
 
-def check_ports(plan: Plan, console_port: int | None = None) -> None:
+def check_ports(plan: Plan) -> None:
     """Whether the ports are free, asked before anything is started: here is who can name the options."""
     ports = [(plan.register_port, "--register-port")]
     ports += [(port, "--port") for port in ports_from(plan.device_port, plan.replicas)]
     ports += [(port, "--broker-port") for port in ports_from(plan.broker_port, plan.broker_count)]
-    ports += [(console_port, "--console-port")] if console_port is not None else []
     for port, option in ports:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -136,11 +119,8 @@ def ports_from(first: int, count: int) -> list[int]:
 class _Run:
     """One `octoloom up`, from its start to Ctrl-C."""
 
-    def __init__(self, plan: Plan, reload: bool, console_port: int | None, pages: Path | None) -> None:
-        """`console_port` is None if no web console is wanted."""
+    def __init__(self, plan: Plan, reload: bool) -> None:
         self.plan = plan
-        self.console_port, self.pages = console_port, pages
-        self.web: Console | None = None
         self.files = AppFiles(plan.app) if reload else None
         self.console = console()
         self.news: deque[str] = deque(maxlen=NEWS_SHOWN)
@@ -154,7 +134,6 @@ class _Run:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.ended.set)
         last_app = cluster_file.last_app(self.plan.data)
-        self.web = self._web_console()
         cluster = Cluster(self.plan, self._tell, in_processes=self.plan.replicas > 1)
         try:
             await first_of(cluster.start(), self.ended.wait())
@@ -165,29 +144,12 @@ class _Run:
                 await self._serve(cluster)
                 self._tell("stopping all that was started here")
         finally:
-            if self.web is not None:
-                await self.web.stop()
             await cluster.stop()
-
-    def _web_console(self) -> Console | None:
-        if self.console_port is None:
-            return None
-        # The web server takes a while to load, and other commands do without.
-        from octoloom.console.gatherer import Gatherer
-        from octoloom.console.server import Console
-
-        gatherer = Gatherer(data=self.plan.data)
-        return Console(gatherer, self.plan.host, self.console_port, self.pages, "--console-port")
 
     async def _serve(self, cluster: Cluster) -> None:
         urls = " ".join(link.address for link in cluster.links)
         self.console.print(f"[bold green]ready[/]  devices connect to {urls}", soft_wrap=True)
         self._introduce_brokers(cluster)
-        if self.web is not None:
-            await self.web.start()
-            cluster.note_console(self.web.url)
-            pages = f", your pages at {self.web.pages_url}" if self.web.pages_url else ""
-            self.console.print(f"       console at [bold]{self.web.url}[/]{pages}", soft_wrap=True)
         replicas = f"{self.plan.replicas} replica{'s' if self.plan.replicas > 1 else ''}"
         where = f"{self.plan.app}, {replicas}, data in {self.plan.data}"
         self.console.print(f"       {where}; Ctrl-C stops everything", soft_wrap=True)
@@ -239,8 +201,6 @@ class _Run:
     def _tell(self, text: str) -> None:
         line = f"{time.strftime('%H:%M:%S')}  {text}"
         self.news.append(line)
-        if self.web is not None:
-            self.web.tell(text)
         if self.live is None:
             self.console.print(line, soft_wrap=True, markup=False)
 

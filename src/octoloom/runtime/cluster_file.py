@@ -51,8 +51,6 @@ class ClusterNote(msgspec.Struct, frozen=True):
     """How many rolling updates have ended, one way or the other."""
     update: str = ""
     """How far the update under way is, or how the last one ended."""
-    console: str = ""
-    """Where the web console is; empty if there is none."""
 
 
 def make_directory(path: Path) -> None:

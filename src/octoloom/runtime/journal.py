@@ -4,9 +4,8 @@
 events when too many do. A space's entries are in one partition, in order (`journal_lane.py`). What became durable is
 told once per tick, in one list.
 
-`restore` reads the topic (`journal_reader.py`), from its last bookmarks on. If that cannot be, the chain is never told
-anything, and so it serves nobody: an empty space in place of a lost one would be worse. The log says why, and what to
-do. Bookmarks are made beside all that (`journal_bookmarking.py`), by whoever publishes.
+`restore` reads the whole topic (`journal_reader.py`). If that cannot be, the chain is never told anything, and so it
+serves nobody: an empty space in place of a lost one would be worse. The log says why, and what to do.
 
 The topic is made if it is not there: kept for ever, with room for the largest records.
 """
@@ -19,12 +18,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from octoloom.core.bookmarks import LEAST_BYTES
 from octoloom.core.effects import Publish
 from octoloom.core.event import SpaceSnapshot
 from octoloom.runtime.backoff import Backoff
-from octoloom.runtime.journal_bookmarking import Bookmarking
-from octoloom.runtime.journal_lane import MESSAGE_BYTES_MAX, Item, Lane, Letter
+from octoloom.runtime.journal_lane import MESSAGE_BYTES_MAX, Item, Lane
 from octoloom.runtime.journal_reader import JournalPass
 from octoloom.runtime.log_client import LogClient
 from octoloom.runtime.log_errors import BrokenSequence, LogError, TopicExists
@@ -77,18 +74,13 @@ class Journal:
         client_id: str = "octoloom-link",
         chain_names: Callable[[], Sequence[str]] = tuple,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        bookmark_bytes: int = LEAST_BYTES,
     ) -> None:
-        """`chain_names` answers all chains that there are: each space belongs to one of them.
-
-        By `bookmark_bytes` a partition grows at least before a bookmark is made there.
-        """
+        """`chain_names` answers all chains that there are: each space belongs to one of them."""
         self.topic = topic
         self.now_ms = now_ms
         self.on_broken = on_broken
         self._client = LogClient(bootstrap, client_id)
         self._chain_names = chain_names
-        self.bookmarking = Bookmarking(self._client, topic, TOPIC_CONFIG, chain_names, bookmark_bytes)
         self._partitions = partitions
         self._on_journaled, self._on_restored = on_journaled, on_restored
         self._lanes: list[Lane] = []
@@ -121,13 +113,12 @@ class Journal:
     def _lane_of(self, space: str) -> Lane:
         return self._lanes[partition_of(space.encode(), len(self._lanes))]
 
-    def on_written(self, place: TopicPartition, letters: Sequence[Letter]) -> None:
+    def on_written(self, items: Sequence[Item]) -> None:
         self._trouble = None
         if not self._written:
             asyncio.get_running_loop().call_soon(self._tell)
-        for item, record in letters:
+        for item in items:
             self._written[item.chain, item.space, item.generation] = item.entry.version
-            self.bookmarking.on_written((item.chain, place[1]), item.generation, len(record.value or b""))
             if self._too_large:
                 self._too_large.pop(item.space, None)
 
@@ -147,7 +138,6 @@ class Journal:
     async def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        await self.bookmarking.close()
         tasks = [task for task in (self._opening, self._restoring, self._tag) if task is not None]
         for task in tasks:
             task.cancel()
@@ -230,12 +220,10 @@ class Journal:
         """A whole pass, tried until the brokers are there for it."""
         backoff = Backoff(max_ms=READ_AGAIN_MS_MAX)
         while True:
-            marks = self.bookmarking.bookmarks
-            self._pass = JournalPass(self._client, self.topic, beginning, self._chain_names(), marks)
+            self._pass = JournalPass(self._client, self.topic, beginning, self._chain_names())
             self._keep_watch()
             try:
                 await self._pass.run()
-                self.bookmarking.on_read(self._pass)
                 return self._pass
             except LogError as error:
                 self._trouble = error

@@ -18,7 +18,6 @@ from typing import Any
 from octoloom.core import device_messages as say
 from octoloom.core.admission import Limits
 from octoloom.core.app import App
-from octoloom.core.bookmarks import LEAST_BYTES
 from octoloom.core.chain import Chain
 from octoloom.core.errors import UsageError
 from octoloom.core.event import SpaceSnapshot
@@ -67,7 +66,6 @@ class LinkServer:
         durability: Durability = Durability.CHAIN,
         journal_topic: str = TOPIC,
         trials: Trials | None = None,
-        bookmark_bytes: int = LEAST_BYTES,
     ) -> None:
         """`token` is what the links of one chain show each other; `advertise` is the host that others dial.
 
@@ -98,7 +96,7 @@ class LinkServer:
         self._journal: Journal | None = None
         if self._durability is not Durability.NONE:
             brokers = register_address if journal == AT_REGISTER else journal
-            self._journal = self._open_journal(brokers, journal_topic, bookmark_bytes)
+            self._journal = self._open_journal(brokers, journal_topic)
         self._outbox = Outbox(app, self.doors, self.peers, self._report, self._on_judged, self._journal, trials)
         self._digests = stats.Digests()
         self._news = asyncio.Event()
@@ -330,7 +328,7 @@ class LinkServer:
 
     # The journal.
 
-    def _open_journal(self, brokers: str, topic: str, bookmark_bytes: int) -> Journal:
+    def _open_journal(self, brokers: str, topic: str) -> Journal:
         return Journal(
             brokers,
             self._on_journaled,
@@ -340,7 +338,6 @@ class LinkServer:
             client_id=self.id,
             chain_names=lambda: sorted(self.directory.views) if self.directory is not None else (),
             now_ms=self.clock.now,
-            bookmark_bytes=bookmark_bytes,
         )
 
     def _on_journaled(self, told: list[Journaled]) -> None:

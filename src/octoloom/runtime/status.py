@@ -96,8 +96,6 @@ class Status(msgspec.Struct, frozen=True):
     update: str = ""
     topics: Topics | None = None
     """None if the register does not answer."""
-    console: str = ""
-    """Where the web console is, if the cluster has one."""
 
 
 async def of_register(address: str) -> Status:
@@ -124,7 +122,7 @@ async def of_cluster(note: ClusterNote) -> Status:
     of_kind = {kind: [each for each, its in zip(processes, kinds, strict=True) if its == kind] for kind in KINDS}
     in_order = [*of_kind["register"], *_by_name(of_kind["broker"]), *_in_order(of_kind["link"], directory)]
     topics = _topics(log) if answered else None
-    return Status(note.register, in_order, _chains(directory), note.app, note.update, topics, note.console)
+    return Status(note.register, in_order, _chains(directory), note.app, note.update, topics)
 
 
 async def _of_note(note: ProcessNote, directory: Directory, log: LogDirectory, answered: bool) -> Process:

@@ -49,8 +49,6 @@ class Cluster:
         self.log: LogWatch | None = None
         """What the register decides about topics; None without brokers."""
         self.directory: Directory | None = None
-        self.console = ""
-        """Where the web console is, for who looks into the data directory; see `note_console`."""
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when something ended that cannot be started again in this process."""
         self._news = news
@@ -286,18 +284,12 @@ class Cluster:
         self._updates += 1
         self._tell_update(text)
 
-    def note_console(self, url: str) -> None:
-        """Has the cluster's note say where its console is."""
-        self.console = url
-        self._write()
-
     def _write(self) -> None:
         assert self.register is not None
         plan, pid = self.plan, os.getpid()
         note = ClusterNote(
             pid, created_at(pid), self.register.address, plan.app, plan.replicas, plan.chains, self._started_ms,
             [service.note() for service in (self.register, *self.brokers, *self.links)], self._updates, self._update,
-            self.console,
         )  # fmt: skip
         cluster_file.write(plan.data, note)
 

@@ -37,7 +37,6 @@ from octoloom.wire.journal_values import (
     DeviceValue,
     EventValue,
     KillValue,
-    MarkValue,
     PresenceValue,
     SettledValue,
     StartValue,
@@ -74,7 +73,6 @@ class Tag(NamedTuple):
 
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder[ChangeValue | StartValue](ChangeValue | StartValue)
-_marks = msgspec.json.Decoder(MarkValue)
 _OUTCOMES = {outcome.word: outcome for outcome in Outcome}
 _Raw = msgspec.Raw
 
@@ -158,9 +156,9 @@ def _timer_values(timers: list[Timer]) -> list[TimerValue]:
     return [TimerValue(t.timer, t.due_ms, t.name, _Raw(t.payload)) for t in timers]
 
 
-def encode_mark(beginning: Mapping[str, int], at_ms: int, by: str = "") -> tuple[bytes, Headers]:
-    """The value and the headers of a mark: these chains are read for these generations, by the reader of this name."""
-    return _encode({"kind": MARK, "beginning": beginning, "at_ms": at_ms, "by": by}), MARK_HEADERS
+def encode_mark(beginning: Mapping[str, int], at_ms: int) -> tuple[bytes, Headers]:
+    """The value and the headers of a mark: these chains begin these generations."""
+    return _encode({"kind": MARK, "beginning": beginning, "at_ms": at_ms}), MARK_HEADERS
 
 
 # Reading.
@@ -168,16 +166,6 @@ def encode_mark(beginning: Mapping[str, int], at_ms: int, by: str = "") -> tuple
 
 def is_mark(key: bytes | None, headers: Headers) -> bool:
     return key is None and MARK_HEADERS[0] in headers
-
-
-def maker_of(key: bytes | None, value: bytes | None, headers: Headers) -> str:
-    """The name of the reader that wrote a mark; empty if this is none."""
-    if not is_mark(key, headers):
-        return ""
-    try:
-        return _marks.decode(value or b"").by
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return ""
 
 
 def read_space(key: bytes | None) -> str:

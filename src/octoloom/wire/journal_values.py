@@ -94,9 +94,3 @@ class StartValue(msgspec.Struct, frozen=True, tag_field="kind", tag=START):
     next_timer: Ordinal
     present: list[str]
     time_ms: Count
-
-
-class MarkValue(msgspec.Struct, frozen=True):
-    """What is read of a mark."""
-
-    by: str = ""

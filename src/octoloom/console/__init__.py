@@ -1,1 +1,0 @@
-"""The web console: the whole system, live, in a browser. It only looks; it changes nothing."""
