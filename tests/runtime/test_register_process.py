@@ -7,8 +7,11 @@ import random
 import signal
 from pathlib import Path
 
-from octoloom.core.log_messages import Allotted, MakeTopic
+from octoloom.core.log_messages import Allotted, BrokerAddress, EnlistBroker, MakeTopic
+from octoloom.core.register_messages import Declined, Enlist, LinkAddress
 from octoloom.runtime.register_client import ask_log
+from octoloom.runtime.register_line import RegisterLine
+from octoloom.wire.register import Answer, Request
 from tests.runtime.real_log import RealProcess
 from tests.runtime.test_register_logs import Broker, run
 from tests.waiting import PATIENCE_S
@@ -80,3 +83,28 @@ def test_a_killed_register_forgets_nothing_that_it_has_answered(tmp_path: Path) 
         assert "topic a0-0 (number" in log
 
     run(story)
+
+
+def test_who_is_silent_for_the_lease_that_was_chosen_is_given_up(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    register = RealProcess("register", tmp_path, "register", "--port", "0", "--data", data, "--lease-ms", "500")
+
+    async def is_given_up(enlist: Request) -> None:
+        answers: list[Answer] = []
+        silent = RegisterLine(register.address, lambda: [enlist], answers.append)
+        silent.start()
+
+        def declined() -> list[str]:
+            return [answer.detail for answer in answers if isinstance(answer, Declined) and answer.code == "lapsed"]
+
+        await until(lambda: "nothing was heard for 500 ms: enlist again" in declined())
+        await silent.stop()
+
+    async def story() -> None:
+        await is_given_up(EnlistBroker(BrokerAddress("b#1", "127.0.0.1", 1, "disk"), -1))
+        await is_given_up(Enlist(LinkAddress("l#1", "127.0.0.1:1", "ws://127.0.0.1:2")))
+
+    try:
+        run(story)
+    finally:
+        register.end(signal.SIGTERM)
