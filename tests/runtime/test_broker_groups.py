@@ -378,8 +378,8 @@ def test_a_members_life_in_every_version(log: InnerLog, version: int) -> None:
         found = any_broker.say(Api.FIND_COORDINATOR, find, **values)
         found = found.coordinators[0] if find >= 4 else found
         assert (found.error_code, found.node_id) == (0, coordinator_of(log, group))
-    if version == 0:
-        make_topic(log, "hand")
+    hand = f"hand-{version}"
+    make_topic(log, hand)
     until(lambda: log.call(lambda: host_of(log, group).refusal) == 0)
     with line(f"{found.host}:{found.port}") as coordinator:
         me = ByHand(coordinator, group, version)
@@ -389,18 +389,18 @@ def test_a_members_life_in_every_version(log: InnerLog, version: int) -> None:
         assert joined.protocol_name == "range"
         assert me.sync(b"all of it").assignment == b"all of it"
         assert me.beat() == 0
-        assert me.commit(("hand", 0, 11), ("hand", 1, 12), ("no such", 0, 1)) == [
+        assert me.commit((hand, 0, 11), (hand, 1, 12), ("no such", 0, 1)) == [
             0,
             0,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ]
-        assert me.committed(("hand", 0), ("hand", 2)) == (0, {("hand", 0): 11, ("hand", 2): -1})
+        assert me.committed((hand, 0), (hand, 2)) == (0, {(hand, 0): 11, (hand, 2): -1})
         if version >= 2:
-            assert me.committed() == (0, {("hand", 0): 11, ("hand", 1): 12})
+            assert me.committed() == (0, {(hand, 0): 11, (hand, 1): 12})
         stranger = ByHand(coordinator, group, version)
         stranger.member, stranger.generation = "nobody", 1
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        assert (stranger.beat(), stranger.leave(), stranger.commit(("hand", 0, 1))) == (unknown, unknown, [unknown])
+        assert (stranger.beat(), stranger.leave(), stranger.commit((hand, 0, 1))) == (unknown, unknown, [unknown])
         me.generation = 7
         assert me.beat() == ErrorCode.ILLEGAL_GENERATION
         me.generation = 1
