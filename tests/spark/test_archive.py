@@ -227,7 +227,7 @@ def trim(bootstrap: str, offsets: dict[tuple[str, int], int]) -> None:
         done.result(PATIENCE_S)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def half_archived(
     brokers: Cluster, bootstrap: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, str, list[Row]]:
