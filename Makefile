@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make run       set up, then play the demo: kill links, a broker and a coordinator, and prove that nothing was lost"
 	@echo "make quick     lint, the cores and 50 histories of each kind, in a minute; ROOM=group for what has to do with groups"
-	@echo "make test      set up, then run the tests (six minutes on two cores; SHUFFLE=7 for another order)"
+	@echo "make test      set up, then run the tests (seven minutes on two cores; SHUFFLE=7 for another order)"
 	@echo "make check     lint, types and tests: what CI runs"
 	@echo "make chaos     the long form of the tests on real processes"
 	@echo "make simulate  search SEEDS=$(SEEDS) simulated histories of each kind for a broken promise"
